@@ -1,0 +1,512 @@
+"""The memory store: the reference. Small and obvious, one lock, the rules of ``core`` applied as written.
+
+It keeps bytes like every other store (bodies are encoded text), so that what cannot be stored elsewhere cannot
+be stored here. For tests and the simulator: it dies with its process.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from noeta.core import codec, limits, lower
+from noeta.core.errors import (
+    BadInput,
+    Conflict,
+    ContentNotFound,
+    DuplicateTask,
+    InvalidLease,
+    NoetaError,
+    StoreUnavailable,
+    UnknownTask,
+)
+from noeta.core.ids import check_name, micros, sha256_bytes, timer_key
+from noeta.core.lower import LoweredItem, LoweredTask, Target, Write
+from noeta.core.store import (
+    Append,
+    Appended,
+    Claim,
+    Claims,
+    Commit,
+    ContentRef,
+    Created,
+    Failed,
+    LogPage,
+    NewTask,
+    Posted,
+    Renewal,
+    Snapshot,
+    UnreadItem,
+    claim_from_row,
+)
+from noeta.core.task import (
+    FAIL_ATTEMPTS_MAX,
+    Cause,
+    Given,
+    Shape,
+    Status,
+    TaskRow,
+    claimable_at,
+    fail_backoff,
+    step,
+    takeover_backoff,
+)
+from noeta.core.wake import ANY_WAIT, Item, WakeEvent
+
+
+@dataclass(slots=True)
+class _Item:
+    number: int
+    key: str | None
+    body: str | None
+    wake_key: str
+    at: int
+    taken_seq: int | None = None
+    unread_at: int | None = None
+
+    @property
+    def unread(self) -> bool:
+        return self.taken_seq is None and self.unread_at is None
+
+
+@dataclass(slots=True)
+class _Task:
+    row: TaskRow
+    content_hash: str
+    entries: list[tuple[int, int, str]] = field(default_factory=list)  # (epoch, at, body); seq is the place + 1
+    items: list[_Item] = field(default_factory=list)
+    keys: dict[str, int] = field(default_factory=dict)
+    snapshots: dict[str, Snapshot] = field(default_factory=dict)
+
+
+class MemoryStore:
+    """Implements ``noeta.core.store.Store``. ``clock`` gives seconds since the epoch (default: the wall clock)."""
+
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        self._clock = clock or time.time
+        self._lock = threading.RLock()
+        self._tasks: dict[str, _Task] = {}
+        self._contents: dict[str, tuple[bytes, str]] = {}
+        self._closed = False
+
+    # -- birth ---------------------------------------------------------------------------------------------
+
+    def create(self, task: NewTask) -> Created:
+        lowered = lower.lower_task(task)
+        with self._lock:
+            now = self._now()
+            return Created(lowered.id, self._create(lowered, now))
+
+    def _create(self, lowered: LoweredTask, now: int) -> bool:
+        known = self._tasks.get(lowered.id)
+        if known is not None:
+            if known.content_hash != lowered.content_hash:
+                raise DuplicateTask("task_id", f"{lowered.id!r} exists with other content")
+            return False
+        row = TaskRow(
+            id=lowered.id,
+            queue=lowered.queue,
+            status=Status.PENDING,
+            kept=False,
+            epoch=0,
+            worker=None,
+            token=None,
+            lease_until=None,
+            ready_at=now + lowered.ready_in,
+            wake_on=None,
+            wake_key=None,
+            wake_missing=0,
+            inbox_seq=0,
+            last_seq=1,
+            takeovers=0,
+            fail_attempts=0,
+            parent=lowered.parent,
+            group=lowered.group,
+            created_at=now,
+        )
+        self._tasks[lowered.id] = _Task(row, lowered.content_hash, [(0, now, lowered.body)])
+        return True
+
+    # -- claims --------------------------------------------------------------------------------------------
+
+    def claim(
+        self,
+        worker: str,
+        queues: Sequence[str] | None,
+        lease_seconds: float,
+        *,
+        token: str | None = None,
+        limit: int = 1,
+    ) -> Claims:
+        lower.check_claim_input(worker, queues, lease_seconds, token, limit)
+        token = token or uuid.uuid4().hex
+        claims: list[Claim] = []
+        fired: list[str] = []
+        requeued: list[str] = []
+        with self._lock:
+            now = self._now()
+            for task in self._due(queues, now):
+                if len(claims) == limit:
+                    break
+                cause = task.row.shape
+                if cause is Shape.SUSPENDED:
+                    self._store_timer(task, now)
+                    fired.append(task.row.id)
+                given = Given(worker=worker, token=token, lease_until=now + micros(lease_seconds))
+                task.row = step(task.row, Cause.CLAIM, given)
+                claims.append(claim_from_row(task.row, cause.value))
+                if cause in (Shape.RUNNING, Shape.KEPT):
+                    requeued.append(task.row.id)
+            if len(claims) < limit:
+                requeued += self._sweep(queues, now, limits.CLAIM_LIMIT_MAX)
+        return Claims(tuple(claims), tuple(fired), tuple(requeued), now)
+
+    def _due(self, queues: Sequence[str] | None, now: int) -> list[_Task]:
+        due = [
+            (at, task.row.shape in (Shape.RUNNING, Shape.KEPT), task.row.id, task)
+            for task in self._tasks.values()
+            if (queues is None or task.row.queue in queues) and (at := claimable_at(task.row)) is not None and at <= now
+        ]
+        # Due tasks first, lapsed leases after them, each the longest waiting first.
+        return [task for *_, task in sorted(due, key=lambda d: (d[1], d[0], d[2]))]
+
+    def renew(self, claims: Claim | Sequence[Claim], lease_seconds: float) -> tuple[Renewal, ...]:
+        lower.check_lease(lease_seconds)
+        claims = (claims,) if isinstance(claims, Claim) else claims
+        with self._lock:
+            now = self._now()
+            return tuple(self._renew(claim, lease_seconds, now) for claim in claims)
+
+    def _renew(self, claim: Claim, lease_seconds: float, now: int) -> Renewal:
+        task = self._tasks.get(claim.task_id)
+        if task is None or not _holds(task.row, claim, now):
+            return Renewal(claim.task_id, "lost", now=now)
+        row = task.row
+        until = now + micros(lease_seconds)
+        task.row = step(row, Cause.RENEW, Given(worker=row.worker, token=row.token, lease_until=until))
+        timer_due = row.kept and row.ready_at is not None and row.ready_at <= now
+        return Renewal(claim.task_id, "held", until, row.inbox_seq, timer_due, now)
+
+    def release(self, claim: Claim) -> Status:
+        with self._lock:
+            now = self._now()
+            task = self._fenced(claim, now)
+            task.row = step(task.row, Cause.RELEASE, Given(ready_at=now))
+            return task.row.status
+
+    # -- the one commit ------------------------------------------------------------------------------------
+
+    def append(self, claim: Claim, expected_seq: int, commit: Commit) -> Appended:
+        write = lower.lower_commit(claim, expected_seq, commit)
+        with self._lock:
+            return self._apply(claim, write, self._now())
+
+    def append_many(self, appends: Sequence[Append]) -> tuple[Appended | NoetaError, ...]:
+        writes = [(one.claim, lower.lower_commit(one.claim, one.expected_seq, one.commit)) for one in appends]
+        if len({claim.task_id for claim, _ in writes}) != len(writes):
+            raise BadInput("appends", "one commit a task in a batch")
+        answers: list[Appended | NoetaError] = []
+        with self._lock:
+            now = self._now()
+            for claim, write in writes:
+                try:
+                    answers.append(self._apply(claim, write, now))
+                except NoetaError as error:
+                    answers.append(error)
+        return tuple(answers)
+
+    def _apply(self, claim: Claim, write: Write, now: int) -> Appended:
+        task = self._fenced(claim, now)
+        row = task.row
+        if row.last_seq != write.expected_seq:
+            raise Conflict(f"task {row.id!r} ends at seq {row.last_seq}, expected {write.expected_seq}")
+        moved = write.inbox_seen is not None and row.inbox_seq > write.inbox_seen
+        target = write.target_moved if moved else write.target
+        bodies = list(write.bodies)
+        ends = write.ending is not None and target.shape is Shape.TERMINAL
+        if ends:
+            assert write.ending is not None
+            bodies.append(write.ending)
+        by_number = {item.number: item for item in task.items if item.unread}
+        for number, _ in write.takes:
+            if number not in by_number:
+                raise Conflict(f"item {number} of task {row.id!r} is not unread")
+        for child in write.children:  # before any write: a duplicate id refuses the whole commit
+            known = self._tasks.get(child.id)
+            if known is not None and known.content_hash != child.content_hash:
+                raise DuplicateTask("child.id", f"{child.id!r} exists with other content")
+
+        first_seq = row.last_seq + 1
+        task.entries += [(row.epoch, now, body) for body in bodies]
+        for number, index in write.takes:
+            by_number[number].taken_seq = first_seq + index
+            by_number[number].body = None  # the entry holds it now; the key stays
+        last_seq = row.last_seq + len(bodies)
+        task.row = replace(
+            step(row, target.cause, _given(target, now)),
+            last_seq=last_seq,
+            takeovers=0 if bodies else row.takeovers,
+            fail_attempts=0 if write.resets_failures else row.fail_attempts,
+        )
+        if ends:
+            self._stamp_unread(task, last_seq)
+        for child in write.children:
+            self._create(child, now)
+        for hash, content in write.contents:
+            self._contents.setdefault(hash, (content.body, content.media_type))
+        refused = [
+            post.key or ""
+            for post in write.posts
+            if (ends or not post.with_ending) and self._post(post, now) in (None, "ended")
+        ]
+        return Appended(first_seq, last_seq, now, task.row.status, moved, row.inbox_seq, tuple(refused))
+
+    def fail(
+        self, claim: Claim, reason: str, *, retryable: bool = True, attempts_max: int = FAIL_ATTEMPTS_MAX
+    ) -> Failed:
+        lower.check_count("attempts_max", attempts_max, 1_000)
+        ending, result = lower.lower_failure(claim, reason)
+        with self._lock:
+            now = self._now()
+            task = self._fenced(claim, now)
+            attempts = task.row.fail_attempts + 1
+            if retryable and attempts < attempts_max:
+                task.row = step(task.row, Cause.FAIL, Given(ready_at=now + fail_backoff(attempts)))
+                return Failed(task.row.status, attempts, task.row.last_seq)
+            task.entries.append((task.row.epoch, now, ending))
+            ended = step(task.row, Cause.END, Given())
+            task.row = replace(ended, last_seq=len(task.entries), fail_attempts=attempts, takeovers=0)
+            self._stamp_unread(task, task.row.last_seq)
+            if result is not None:
+                self._post(result, now)
+            return Failed(task.row.status, attempts, task.row.last_seq)
+
+    # -- the inbox -----------------------------------------------------------------------------------------
+
+    def post(self, task_id: str, item: Item, key: str | None = None) -> Posted:
+        return self._posted(lower.lower_item(task_id, item, key), derive=False)
+
+    def wake(self, task_id: str, event: WakeEvent) -> Posted:
+        return self._posted(lower.lower_item(task_id, event, None), derive=True)
+
+    def _posted(self, item: LoweredItem, *, derive: bool) -> Posted:
+        with self._lock:
+            now = self._now()
+            task = self._tasks.get(item.task_id)
+            if task is None:
+                raise UnknownTask(item.task_id)
+            if derive:
+                row = task.row
+                place = row.last_seq if row.status is Status.SUSPENDED else row.inbox_seq + 1
+                item = replace(item, key=f"{item.wake_key}@{place}")
+                if any(i.unread and i.wake_key == item.wake_key and i.body == item.body for i in task.items):
+                    return Posted("repeat", None, made_ready=False)
+            before = task.row.status
+            outcome = self._post(item, now)
+            assert outcome is not None
+            stored = outcome == "stored"
+            made_ready = stored and before is Status.SUSPENDED and task.row.status is Status.PENDING
+            number = task.row.inbox_seq if stored else task.keys.get(item.key or "")
+            return Posted(outcome, number, made_ready)
+
+    def _post(self, item: LoweredItem, now: int) -> str | None:
+        """``stored``, ``repeat`` or ``ended``; None for a task that does not exist."""
+        task = self._tasks.get(item.task_id)
+        if task is None:
+            return None
+        if item.key is not None and item.key in task.keys:
+            return "repeat"
+        row = task.row
+        if row.status is Status.TERMINAL:
+            return "ended"
+        number = row.inbox_seq + 1
+        task.items.append(_Item(number, item.key, item.body, item.wake_key, now))
+        if item.key is not None:
+            task.keys[item.key] = number
+        row = replace(row, inbox_seq=number)
+        if row.shape is Shape.SUSPENDED and (
+            item.wake_key == ANY_WAIT or row.wake_key in (item.wake_key, item.group_key)
+        ):
+            missing = 0 if item.wake_key == ANY_WAIT else row.wake_missing - 1
+            row = replace(row, wake_missing=missing)
+            if missing <= 0:
+                row = step(row, Cause.POST, Given(ready_at=now))
+        task.row = row
+        return "stored"
+
+    def _store_timer(self, task: _Task, now: int) -> None:
+        row = task.row
+        assert row.wake_on is not None
+        key = timer_key(row.id, row.last_seq)
+        if key in task.keys:
+            return
+        number = row.inbox_seq + 1
+        task.items.append(_Item(number, key, codec.encode("wake_on", row.wake_on), "timer", now))
+        task.keys[key] = number
+        task.row = replace(row, inbox_seq=number)
+
+    @staticmethod
+    def _stamp_unread(task: _Task, seq: int) -> None:
+        for item in task.items:
+            if item.unread:
+                item.unread_at = seq
+
+    # -- sweeps --------------------------------------------------------------------------------------------
+
+    def fire_due_timers(self, *, limit: int = 100) -> tuple[str, ...]:
+        lower.check_count("limit", limit, limits.PAGE_ENTRIES_MAX)
+        with self._lock:
+            now = self._now()
+            due = [
+                task
+                for task in self._tasks.values()
+                if task.row.shape is Shape.SUSPENDED and task.row.ready_at is not None and task.row.ready_at <= now
+            ]
+            due.sort(key=lambda task: (task.row.ready_at or 0, task.row.id))
+            for task in due[:limit]:
+                self._store_timer(task, now)
+                task.row = step(task.row, Cause.FIRE, Given(ready_at=now))
+            return tuple(task.row.id for task in due[:limit])
+
+    def requeue_stale(self, *, limit: int = 100) -> tuple[str, ...]:
+        lower.check_count("limit", limit, limits.PAGE_ENTRIES_MAX)
+        with self._lock:
+            return tuple(self._sweep(None, self._now(), limit))
+
+    def _sweep(self, queues: Sequence[str] | None, now: int, limit: int) -> list[str]:
+        lapsed = [
+            task
+            for task in self._tasks.values()
+            if (queues is None or task.row.queue in queues)
+            and task.row.lease_until is not None
+            and task.row.lease_until <= now
+        ]
+        lapsed.sort(key=lambda task: (task.row.lease_until or 0, task.row.id))
+        for task in lapsed[:limit]:
+            assert task.row.lease_until is not None
+            ready_at = task.row.lease_until + takeover_backoff(task.row.takeovers + 1)
+            task.row = step(task.row, Cause.SWEEP, Given(ready_at=ready_at))
+        return [task.row.id for task in lapsed[:limit]]
+
+    # -- reads ---------------------------------------------------------------------------------------------
+
+    def read(self, task_id: str, after: int = 0, *, limit: int = 1_000) -> LogPage:
+        lower.check_count("limit", limit, limits.PAGE_ENTRIES_MAX)
+        if after < 0:
+            raise BadInput("after", f"at least 0, found {after}")
+        with self._lock:
+            task = self._task(task_id)
+            row = task.row
+            stored = task.entries[after : after + limit]
+            unread = [item for item in task.items if item.unread][: limits.COMMIT_PARTS_MAX]
+            pending = sum(item.unread for item in task.items)
+        entries = tuple(codec.decode_entry(after + i, *columns) for i, columns in enumerate(stored, start=1))
+        items = tuple(
+            UnreadItem(item.number, item.key, codec.decode_item(item.body or ""), item.body or "", item.at)
+            for item in unread
+        )
+        seen = row.inbox_seq if pending == len(items) else items[-1].number
+        return LogPage(entries, row.last_seq > after + len(entries), items, seen, row)
+
+    def task(self, task_id: str) -> TaskRow:
+        with self._lock:
+            return self._task(task_id).row
+
+    def tasks(
+        self,
+        *,
+        after: str = "",
+        limit: int = 200,
+        status: Status | None = None,
+        queue: str | None = None,
+        token: str | None = None,
+    ) -> tuple[TaskRow, ...]:
+        lower.check_count("limit", limit, limits.PAGE_ENTRIES_MAX)
+        with self._lock:
+            self._now()
+            rows = [
+                task.row
+                for task_id, task in sorted(self._tasks.items())
+                if task_id > after
+                and status in (None, task.row.status)
+                and queue in (None, task.row.queue)
+                and token in (None, task.row.token)
+            ]
+        return tuple(rows[:limit])
+
+    # -- contents and snapshots ----------------------------------------------------------------------------
+
+    def put_content(self, body: bytes, media_type: str = "application/octet-stream") -> ContentRef:
+        hash = sha256_bytes(lower.check_content(body))
+        check_name("media_type", media_type)
+        with self._lock:
+            self._now()
+            self._contents.setdefault(hash, (body, media_type))
+        return ContentRef(hash, len(body), media_type)
+
+    def get_content(self, hash: str) -> bytes:
+        with self._lock:
+            self._now()
+            if hash not in self._contents:
+                raise ContentNotFound(f"no content has the hash {hash!r}")
+            return self._contents[hash][0]
+
+    def put_snapshot(self, task_id: str, snapshot: Snapshot) -> None:
+        lower.check_content(snapshot.body)
+        check_name("snapshot.version", snapshot.version)
+        with self._lock:
+            task = self._task(task_id)
+            known = task.snapshots.get(snapshot.version)
+            if known is None or known.seq <= snapshot.seq:
+                task.snapshots[snapshot.version] = snapshot
+
+    def get_snapshot(self, task_id: str, version: str) -> Snapshot | None:
+        with self._lock:
+            return self._task(task_id).snapshots.get(version)
+
+    def close(self) -> None:
+        self._closed = True
+
+    # -- the fence -----------------------------------------------------------------------------------------
+
+    def _now(self) -> int:
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+        return micros(self._clock())
+
+    def _task(self, task_id: str) -> _Task:
+        self._now()
+        task = self._tasks.get(task_id)
+        if task is None:
+            raise UnknownTask(task_id)
+        return task
+
+    def _fenced(self, claim: Claim, now: int) -> _Task:
+        """Keeps: one-writer. Sound because the caller holds the lock until it has written."""
+        task = self._task(claim.task_id)
+        if not _holds(task.row, claim, now):
+            row = task.row
+            raise InvalidLease(
+                f"claim {claim.lease_id} of task {row.id!r} does not hold: the row is {row.shape.value} at epoch "
+                f"{row.epoch}" + (", its lease is over" if row.token == claim.token else "")
+            )
+        return task
+
+
+def _holds(row: TaskRow, claim: Claim, now: int) -> bool:
+    return (
+        row.epoch == claim.epoch and row.token == claim.token and row.lease_until is not None and row.lease_until > now
+    )
+
+
+def _given(target: Target, now: int) -> Given:
+    ready_at = now + target.ready_in if target.ready_in is not None else target.ready_at
+    return Given(
+        ready_at=ready_at,
+        wake_on=target.wake_on,
+        wake_key=target.wake_key,
+        wake_missing=target.wake_missing,
+    )

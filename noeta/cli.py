@@ -1,0 +1,56 @@
+"""The command line: `noeta worker | cluster | sim | check | migrate`.
+
+Exit codes: a command's own (0 is good news); 64 for bad usage, since the harness speaks of an unknown verdict
+with 2.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+import typer
+
+from noeta.commands.migrate import migrate
+from noeta.commands.worker import worker
+from noeta.core.errors import BadInput, NoetaError
+
+BAD_USAGE: Final = 64
+FAILED: Final = 1
+INTERRUPTED: Final = 130
+_UsageError: Final[type[Exception]] = typer.BadParameter.__mro__[1]
+"""What the library raises for bad usage; it has no public name of its own."""
+
+app = typer.Typer(
+    name="noeta",
+    help="Durable agent tasks: one writer per task, and the storm that proves it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command()(worker)
+app.command()(migrate)
+
+
+def main() -> None:
+    """Run a command; every error a person can mend is one line."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(args: list[str]) -> int:
+    """Run a command with these arguments; its exit code."""
+    try:
+        result = app(args, standalone_mode=False)
+    except _UsageError as error:
+        error.show()  # type: ignore[attr-defined]
+        return BAD_USAGE
+    except typer.Abort:
+        return INTERRUPTED
+    except BadInput as error:
+        typer.echo(f"noeta: {error}", err=True)
+        return BAD_USAGE
+    except NoetaError as error:
+        typer.echo(f"noeta: {error}", err=True)
+        return FAILED
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,19 @@
+"""`noeta migrate`: bring a Postgres schema to this version."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def migrate(
+    store: Annotated[str, typer.Option(help="Where the tasks are: postgresql://…", envvar="NOETA_STORE")],
+    schema: Annotated[str, typer.Option(help="The schema to create or bring up to date.")] = "noeta",
+) -> None:
+    """Create the tables and functions, or bring them up to date. Two at once are fine; a killed one is finished
+    by the next."""
+    from noeta.backends.stores.pg_migrate import migrate as bring_up_to_date
+
+    applied = bring_up_to_date(store, schema)
+    typer.echo(f"schema {schema}: " + (f"applied {', '.join(applied)}" if applied else "up to date"))

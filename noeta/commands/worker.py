@@ -1,0 +1,49 @@
+"""`noeta worker`: run agent tasks until told to stop."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from typing import Annotated
+
+import typer
+
+from noeta.backends.open import open_store
+from noeta.runtime.app import load_app
+from noeta.runtime.service import DEFAULT_LEASE_SECONDS, STOP_GRACE_SECONDS, WorkerService
+from noeta.runtime.signals import install_stop_signals
+
+
+def worker(
+    store: Annotated[str, typer.Option(help="Where the tasks are: postgresql://…", envvar="NOETA_STORE")],
+    app: Annotated[str, typer.Option(help="MODULE:FACTORY that returns the engine (model and tools).")],
+    schema: Annotated[str, typer.Option(help="The Postgres schema that `noeta migrate` filled.")] = "noeta",
+    lease: Annotated[float, typer.Option(help="Seconds until a silent worker's task may be taken over.")] = (
+        DEFAULT_LEASE_SECONDS
+    ),
+    queue: Annotated[list[str] | None, typer.Option(help="A queue to take; repeatable. None: every queue.")] = None,
+    concurrency: Annotated[int, typer.Option(help="Tasks this process runs at the same time.")] = 1,
+    name: Annotated[str | None, typer.Option(help="This worker's name. Default: host and process id.")] = None,
+    poll: Annotated[float, typer.Option(help="Seconds between two looks when nothing is claimable.")] = 0.5,
+    grace: Annotated[float, typer.Option(help="Seconds to wait for steps after SIGTERM.")] = STOP_GRACE_SECONDS,
+) -> None:
+    """Claim tasks and drive them. SIGTERM or SIGINT: cancel the steps, give their tasks back, exit.
+
+    A database that is down, goes away or comes back is waited for. Exit 0: every task was given back;
+    1: a step would not end and was left to its lease.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    service = WorkerService(
+        open_store(store, schema=schema, max_connections=concurrency + 4),
+        load_app(app),
+        name=name or f"{socket.gethostname()}-{os.getpid()}",
+        queues=queue or None,
+        concurrency=concurrency,
+        lease_seconds=lease,
+        poll_interval=poll,
+        stop_grace_s=grace,
+    )
+    install_stop_signals(service)
+    if not service.run():
+        raise typer.Exit(1)

@@ -1,0 +1,1 @@
+"""Decides: pure functions and frozen data. No clock, no SQL, no threads."""

@@ -1,0 +1,168 @@
+"""The vocabulary of the log: facts, past tense, one line each.
+
+An entry is an event with its position, the epoch it was written under and the store's time. The log is the
+truth; the task row is only an accelerator for claims.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, get_args
+
+import msgspec
+
+from noeta.core.wake import ControlReceived, HumanResponseReceived, Item, WakeCondition
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """One tool call of a reply. ``id`` is minted from the log; the provider's own id is kept for the wire."""
+
+    id: str
+    tool: str
+    input: Any
+    provider_id: str = ""
+
+
+class TaskCreated(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """The first entry of every log: what is asked of which agent. ``interactive`` tasks wait for the next
+    message after a turn, one-shot tasks end."""
+
+    agent: str
+    goal: str
+    interactive: bool = False
+    parent: str | None = None
+    group: str | None = None
+
+
+class MessageTaken(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """The inbox item ``number`` was taken while the task ran: a message, or an order to stop."""
+
+    number: int
+    message: HumanResponseReceived | ControlReceived
+
+
+class TaskWoken(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """The wait ended; the inbox items ``numbers`` were taken. Keeps: wake-once."""
+
+    numbers: tuple[int, ...]
+    event: Item
+
+
+class ModelCalled(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """A request is about to leave. Keeps: same-request.
+
+    ``request_hash`` is SHA-256 over its canonical bytes; ``engine_hash`` over the agent's instructions and tools,
+    so that a request that differs from the one before says why: the code that makes it changed.
+    """
+
+    request_hash: str
+    attempt: int
+    engine_hash: str = ""
+
+
+class ModelReplied(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """The model answered. ``stop`` is ``end``, ``tool_use`` or ``max_tokens``."""
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    stop: str = "end"
+
+
+class ToolStarted(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """The tool is about to run; ``start`` counts the starts of this call from 1."""
+
+    call_id: str
+    start: int
+
+
+class ToolFinished(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """The call has its result. ``source``: ``ran``, ``recovered`` (looked up), or ``unknown``."""
+
+    call_id: str
+    output: str
+    is_error: bool = False
+    source: str = "ran"
+
+
+class StepAttemptAbandoned(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """A takeover sealed what its predecessor left half done from this seq on; the model call in it is given up."""
+
+    abandoned_from_seq: int
+    reason: str
+
+
+class TurnFailed(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """The turn ended without an answer: ``llm_error``, ``llm_truncated``, ``internal_error``. Keeps: bounded."""
+
+    reason: str
+    message: str
+
+
+class TaskSuspended(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """The task waits for ``wake_on``, with the turn's answer if there was one."""
+
+    wake_on: WakeCondition
+    answer: str | None = None
+
+
+class TaskCompleted(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """The task ended with its answer (None: the model gave none)."""
+
+    answer: str | None = None
+
+
+class TaskFailed(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """The task ended failed; ``reason`` is a stable code, ``message`` says more. Keeps: bounded."""
+
+    reason: str
+    message: str = ""
+
+
+class TaskCancelled(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """The task was ended from outside."""
+
+    reason: str = ""
+
+
+Event = (
+    TaskCreated
+    | MessageTaken
+    | TaskWoken
+    | ModelCalled
+    | ModelReplied
+    | ToolStarted
+    | ToolFinished
+    | StepAttemptAbandoned
+    | TurnFailed
+    | TaskSuspended
+    | TaskCompleted
+    | TaskFailed
+    | TaskCancelled
+)
+Ending = TaskCompleted | TaskFailed | TaskCancelled
+"""The terminal events: nothing follows them. Keeps: terminal-is-final."""
+
+EVENT_TYPES: Final = frozenset(kind.__name__ for union in (Event, Item) for kind in get_args(union))
+"""Every type tag this version can read: another tag means that a newer version wrote the entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An event in its place. ``at`` is the store's time in microseconds; ``body`` the stored bytes, as text."""
+
+    seq: int
+    epoch: int
+    at: int
+    event: Event
+    body: str
+
+
+def numbers_taken(event: Event) -> tuple[int, ...]:
+    """The inbox items this event takes. Keeps: taken-once."""
+    match event:
+        case MessageTaken():
+            return (event.number,)
+        case TaskWoken():
+            return event.numbers
+        case _:
+            return ()

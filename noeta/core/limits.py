@@ -1,0 +1,56 @@
+"""Every limit of the kernel, as a named constant with its unit and its reason.
+
+A value beyond a limit is refused with ``BadInput`` naming the field, the limit and the value, before any
+side effect. Limits that a source document prints stand where that document puts them (`retry.py`,
+`texts.py`, `tool.py`, `task.py`), not here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+TASK_ID_CHARS_MAX: Final = 200
+"""Ids travel in log lines, index entries and error texts; 200 keeps an index entry on one page."""
+
+NAME_CHARS_MAX: Final = 200
+"""Queues, workers, agents, handles, event kinds, tool names."""
+
+KEY_CHARS_MAX: Final = 500
+"""Dedupe keys; derived keys hold a task id and a handle."""
+
+REASON_CHARS_MAX: Final = 4_000
+"""Reasons of failures; longer ones are cut, never refused: an error path must not fail on its own text."""
+
+JSON_DEPTH_MAX: Final = 200
+"""Nesting of a JSON value. Python, msgspec and Postgres all read this depth without recursion trouble."""
+
+BODY_BYTES_MAX: Final = 4 * 1024 * 1024
+"""One entry or one inbox item, encoded."""
+
+COMMIT_BYTES_MAX: Final = 16 * 1024 * 1024
+"""All bodies of one commit together: one round trip that a 5 s statement timeout can carry."""
+
+COMMIT_PARTS_MAX: Final = 1_000
+"""Entries, children, posts or contents of one commit, each."""
+
+INTEGER_MAX: Final = 2**63 - 1
+"""Integers beyond 64 bits change type in most JSON readers, so they are refused."""
+
+CONTENT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""One content-store body."""
+
+LEASE_SECONDS_MAX: Final = 7 * 24 * 3600.0
+"""A lease longer than a week is a typing error: nobody could take the task over for that long."""
+
+DELAY_SECONDS_MAX: Final = 10 * 365 * 24 * 3600.0
+"""The longest delay of a task or timer: ten years."""
+
+PAGE_ENTRIES_MAX: Final = 10_000
+"""Entries or rows one read answers at the most; readers page."""
+
+CLAIM_LIMIT_MAX: Final = 100
+"""Tasks one claim call takes at the most."""
+
+ANSWER_BYTES_MAX: Final = 8_192
+"""What a write verb answers stays below this, so that a frozen client never keeps row locks
+(a reply that fits the socket buffer is sent whether or not it is read)."""

@@ -1,0 +1,333 @@
+"""From a commit to the plain data a store writes: every decision is made here, none in a store.
+
+``lower_commit`` checks a commit and computes its bodies, the items it takes and the row it leaves, both for
+an inbox that has not moved and for one that has. A store locks, compares and writes what it is handed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from noeta.core import codec, ids, limits, texts
+from noeta.core.errors import BadInput
+from noeta.core.events import Ending, TaskCompleted, TaskCreated, TaskFailed, TaskSuspended, numbers_taken
+from noeta.core.ids import check_name, check_task_id, micros, sha256_text
+from noeta.core.store import Child, Claim, Commit, Content, Continue, End, NewTask, PutBack, Suspend
+from noeta.core.task import TRANSITIONS, Cause, Keeps, Shape
+from noeta.core.wake import (
+    ControlReceived,
+    Item,
+    SubtaskCompleted,
+    TimerFired,
+    WakeCondition,
+    condition_key,
+    item_group_key,
+    item_key,
+    members_missing,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the row becomes. ``ready_at`` is an instant, ``ready_in`` a span from the store's now (microseconds;
+    at most one is set). ``clears_owner``: worker, token and lease are cleared."""
+
+    cause: Cause
+    shape: Shape
+    clears_owner: bool
+    ready_at: int | None = None
+    ready_in: int | None = None
+    wake_on: WakeCondition | None = None
+    wake_on_body: str | None = None
+    wake_key: str | None = None
+    wake_missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredItem:
+    """An item ready to be stored. ``key`` None: no dedupe. ``with_ending``: only if the terminal entry lands."""
+
+    task_id: str
+    key: str | None
+    body: str
+    wake_key: str
+    group_key: str | None
+    with_ending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredTask:
+    """A task ready to be stored: its first entry's body, and a hash that tells a repeat from a duplicate id."""
+
+    id: str
+    queue: str
+    body: str
+    content_hash: str
+    ready_in: int
+    parent: str | None
+    group: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A lowered commit.
+
+    ``bodies`` land in any case, at ``expected_seq + 1`` on. ``ending`` lands after them unless the inbox has
+    moved past ``inbox_seen`` and ``target_moved`` is not terminal. ``inbox_seen`` None: the inbox is not
+    compared. ``takes`` are (number, index into bodies + ending).
+    """
+
+    task_id: str
+    epoch: int
+    token: str
+    expected_seq: int
+    bodies: tuple[str, ...]
+    ending: str | None
+    takes: tuple[tuple[int, int], ...]
+    inbox_seen: int | None
+    target: Target
+    target_moved: Target
+    posts: tuple[LoweredItem, ...]
+    children: tuple[LoweredTask, ...]
+    contents: tuple[tuple[str, Content], ...]
+    resets_failures: bool
+
+
+_PENDING_NOW: Final = Target(Cause.PUT_BACK, Shape.PENDING, clears_owner=True, ready_in=0)
+
+
+def lower_commit(claim: Claim, expected_seq: int, commit: Commit) -> Write:
+    """Check a commit and compute all that a store needs to apply it.
+
+    Raises:
+        BadInput: a part is out of its bounds; nothing was sent.
+    """
+    for field, parts in (
+        ("commit.entries", commit.entries),
+        ("commit.children", commit.children),
+        ("commit.posts", commit.posts),
+        ("commit.contents", commit.contents),
+    ):
+        if len(parts) > limits.COMMIT_PARTS_MAX:
+            raise BadInput(field, f"at most {limits.COMMIT_PARTS_MAX}, found {len(parts)}")
+    if expected_seq < 0:
+        raise BadInput("expected_seq", f"at least 0, found {expected_seq}")
+    bodies = tuple(codec.encode(f"commit.entries[{i}]", event) for i, event in enumerate(commit.entries))
+    takes = tuple((number, i) for i, event in enumerate(commit.entries) for number in numbers_taken(event))
+    _check_takes(takes)
+    ending_entry = commit.next.entry if isinstance(commit.next, End) else None
+    ending = None if ending_entry is None else codec.encode("commit.next.entry", ending_entry)
+    posts = [lower_item(post.task_id, post.item, post.key, field="commit.posts") for post in commit.posts]
+    if ending_entry is not None and claim.parent is not None:
+        posts.append(lower_result(claim, ending_entry))
+    target, target_moved = _targets(commit)
+    write = Write(
+        task_id=claim.task_id,
+        epoch=claim.epoch,
+        token=claim.token,
+        expected_seq=expected_seq,
+        bodies=bodies,
+        ending=ending,
+        takes=takes,
+        inbox_seen=None if target == target_moved else commit.inbox_seen,
+        target=target,
+        target_moved=target_moved,
+        posts=tuple(posts),
+        children=tuple(_lower_child(claim, child) for child in commit.children),
+        contents=tuple((_lower_content(content), content) for content in commit.contents),
+        resets_failures=any(isinstance(event, TaskSuspended) for event in commit.entries),
+    )
+    size = sum(map(len, bodies)) + len(ending or "") + sum(len(post.body) for post in posts)
+    if size > limits.COMMIT_BYTES_MAX:
+        raise BadInput("commit", f"at most {limits.COMMIT_BYTES_MAX} bytes of bodies, found {size}")
+    return write
+
+
+def lower_task(task: NewTask) -> LoweredTask:
+    """Check a new task and compute its first entry."""
+    check_task_id(task.id)
+    check_name("queue", task.queue)
+    check_name("agent", task.agent)
+    check_span("delay_seconds", task.delay_seconds, limits.DELAY_SECONDS_MAX, zero=True)
+    created = TaskCreated(agent=task.agent, goal=task.goal, interactive=task.interactive)
+    body = codec.encode("task", created)
+    return LoweredTask(
+        id=task.id,
+        queue=task.queue,
+        body=body,
+        content_hash=sha256_text(f"{task.queue}\n{body}"),
+        ready_in=micros(task.delay_seconds),
+        parent=None,
+        group=None,
+    )
+
+
+def lower_item(task_id: str, item: Item, key: str | None, *, field: str = "item") -> LoweredItem:
+    """Check an item on its way to an inbox.
+
+    Raises:
+        BadInput: also for ``TimerFired``: only the store makes it. Keeps: timers-once.
+    """
+    if isinstance(item, TimerFired):
+        raise BadInput(field, "TimerFired is made by the store alone; post an ExternalEvent instead")
+    check_name("task_id", task_id, chars_max=limits.TASK_ID_CHARS_MAX)
+    if key is not None:
+        check_name("key", key, chars_max=limits.KEY_CHARS_MAX)
+    body = codec.encode(field, item)
+    for name in (item_key(item), item_group_key(item)):
+        if name is not None:
+            check_name(f"{field} identity", name, chars_max=limits.KEY_CHARS_MAX)
+    if isinstance(item, ControlReceived) and item.action != "cancel":
+        raise BadInput(f"{field}.action", f"expected 'cancel', found {item.action!r}")
+    return LoweredItem(task_id, key, body, item_key(item), item_group_key(item))
+
+
+def lower_result(claim: Claim, ending: Ending) -> LoweredItem:
+    """The result a child's ending posts to its parent. Keeps: children-once."""
+    assert claim.parent is not None
+    match ending:
+        case TaskCompleted():
+            status, output = "completed", ending.answer or ""
+        case TaskFailed():
+            status, output = "failed", f"{ending.reason}: {ending.message}"
+        case _:
+            status, output = "cancelled", ending.reason
+    result = SubtaskCompleted(claim.task_id, status, output, claim.group)
+    key = f"child:{claim.task_id}"
+    return LoweredItem(
+        claim.parent, key, codec.encode("result", result), item_key(result), item_group_key(result), True
+    )
+
+
+def lower_failure(claim: Claim, reason: str) -> tuple[str, LoweredItem | None]:
+    """The terminal entry, and the parent's item, of a task whose failures hit the bound. The reason is cut and
+    escaped, never refused: an error path must not fail on its own text."""
+    message = codec.escape_text(reason)[: limits.REASON_CHARS_MAX]
+    ending = TaskFailed(texts.TOO_MANY_FAILURES, message)
+    return codec.encode("ending", ending), lower_result(claim, ending) if claim.parent is not None else None
+
+
+def check_claim_input(
+    worker: str, queues: Sequence[str] | None, lease_seconds: float, token: str | None, limit: int
+) -> None:
+    """Refuse a claim call's bad arguments before anything is sent."""
+    check_name("worker", worker)
+    if queues is not None:
+        if isinstance(queues, str):
+            raise BadInput("queues", f"expected a sequence of names, found the text {queues!r}")
+        if not queues:
+            raise BadInput("queues", "must name at least one queue; None means every queue")
+        for queue in queues:
+            check_name("queue", queue)
+    check_lease(lease_seconds)
+    if token is not None:
+        check_name("token", token)
+    check_count("limit", limit, limits.CLAIM_LIMIT_MAX)
+
+
+def check_lease(lease_seconds: float) -> None:
+    """A lease is a positive span of at most a week."""
+    check_span("lease_seconds", lease_seconds, limits.LEASE_SECONDS_MAX)
+
+
+def check_span(field: str, seconds: float, seconds_max: float, *, zero: bool = False) -> None:
+    """Refuse spans that are no number, not finite, negative (or zero) or beyond the limit."""
+    number: object = seconds  # callers without a type checker are told, too
+    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+        raise BadInput(field, f"expected a finite number of seconds, found {seconds!r}")
+    if seconds < 0 or (seconds == 0 and not zero) or seconds > seconds_max:
+        least = "at least 0" if zero else "above 0"
+        raise BadInput(field, f"{least} and at most {seconds_max:g} seconds, found {seconds!r}")
+
+
+def check_count(field: str, count: int, count_max: int) -> None:
+    """Refuse a page size or limit that is not in 1 .. ``count_max``."""
+    number: object = count
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= count_max:
+        raise BadInput(field, f"from 1 to {count_max}, found {count!r}")
+
+
+def _targets(commit: Commit) -> tuple[Target, Target]:
+    match commit.next:
+        case Continue():
+            running = _target(Cause.CONTINUE)
+            return running, running
+        case Suspend(wake_on=wake_on, keep=keep, known=known):
+            ready_at = micros(wake_on.fire_at) if isinstance(wake_on, TimerFired) else None
+            body = codec.encode("wake_on", wake_on)
+            key = check_name("wake_on", condition_key(wake_on), chars_max=limits.KEY_CHARS_MAX)
+            cause = Cause.KEEP if keep else Cause.SUSPEND
+            waiting = _target(
+                cause,
+                ready_at=ready_at,
+                wake_on=wake_on,
+                wake_on_body=body,
+                wake_key=key,
+                wake_missing=members_missing(wake_on, known),
+            )
+            return waiting, _target(Cause.CONTINUE) if keep else _PENDING_NOW
+        case PutBack(delay_seconds=delay):
+            check_span("delay_seconds", delay, limits.DELAY_SECONDS_MAX, zero=True)
+            back = _target(Cause.PUT_BACK, ready_in=micros(delay))
+            return back, back
+        case End(entry=entry):
+            end = _target(Cause.END)
+            return end, _target(Cause.CONTINUE) if isinstance(entry, TaskCompleted) else end
+
+
+def _target(
+    cause: Cause,
+    *,
+    ready_at: int | None = None,
+    ready_in: int | None = None,
+    wake_on: WakeCondition | None = None,
+    wake_on_body: str | None = None,
+    wake_key: str | None = None,
+    wake_missing: int = 0,
+) -> Target:
+    line = TRANSITIONS[cause]
+    return Target(
+        cause,
+        line.to,
+        line.owner is Keeps.CLEARED,
+        ready_at,
+        ready_in,
+        wake_on,
+        wake_on_body,
+        wake_key,
+        wake_missing,
+    )
+
+
+def _lower_child(claim: Claim, child: Child) -> LoweredTask:
+    if not child.id.startswith(f"{claim.task_id}."):
+        raise BadInput("child.id", f"must be derived from {claim.task_id!r}, found {child.id!r}")
+    check_name("child.id", child.id, chars_max=limits.TASK_ID_CHARS_MAX)
+    check_name("child.agent", child.agent)
+    created = TaskCreated(child.agent, child.goal, child.interactive, claim.task_id, child.group)
+    body = codec.encode("child", created)
+    return LoweredTask(
+        child.id, claim.queue, body, sha256_text(f"{claim.queue}\n{body}"), 0, claim.task_id, child.group
+    )
+
+
+def _lower_content(content: Content) -> str:
+    return ids.sha256_bytes(check_content(content.body))
+
+
+def check_content(body: bytes) -> bytes:
+    """Refuse a content body beyond the limit."""
+    if not isinstance(body, bytes):
+        raise BadInput("content", f"expected bytes, found {type(body).__name__}")
+    if len(body) > limits.CONTENT_BYTES_MAX:
+        raise BadInput("content", f"at most {limits.CONTENT_BYTES_MAX} bytes, found {len(body)}")
+    return body
+
+
+def _check_takes(takes: Sequence[tuple[int, int]]) -> None:
+    numbers = [number for number, _ in takes]
+    if len(set(numbers)) != len(numbers):
+        raise BadInput("commit.entries", f"an item is taken twice in one commit: {sorted(numbers)}")

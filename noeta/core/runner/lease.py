@@ -1,0 +1,181 @@
+"""The lease keeper: renews every claim of a process in one call, and says when one is lost.
+
+It has an activity and (in the store) a connection of its own, so that nothing the work does can starve it. A
+claim is lost when the store says so, or when the lease would have run out by this process's own monotonic
+clock, counted from before the request was sent. Keeps: one-writer (timing only: the fence is the store's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from noeta.core.errors import CommitUnknown, InvalidLease, StoreUnavailable
+from noeta.core.store import Appended, Claim, Commit, Renewal, Store
+from noeta.core.world import Event, World
+
+HEARTBEAT_MAX: Final = 360
+"""Renewals of one running step at the most: interval × this bounds how long a step can hold its task."""
+
+QUOTA_EXCEEDED: Final = "lease_quota_exceeded"
+RETRY_SECONDS_MAX: Final = 1.0
+"""The longest pause before a failed or busy renewal is tried again."""
+
+
+class ClaimLost(InvalidLease):
+    """This process no longer holds the claim, or may no longer act on it. Nothing more is written."""
+
+
+class Held:
+    """One claim in this process: its handle on the store, and the token that cancels its step.
+
+    ``cancelled`` is set when the claim is lost or the worker stops; ``lost`` says why it is lost. After ``cut``
+    no append leaves this process under this claim.
+    """
+
+    def __init__(self, world: World, store: Store, claim: Claim, deadline: float) -> None:
+        self.claim = claim
+        self.deadline = deadline
+        self.cancelled: Event = world.event()
+        self.changed: Event = world.event()
+        self.lost: str | None = None
+        self.stopping = False
+        self.inbox_seq = claim.inbox_seq
+        self.last_seq = claim.last_seq
+        self.renewals = 0
+        self._world = world
+        self._store = store
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells this claim from every other in this process, its task's next claim included."""
+        return self.claim.task_id, self.claim.lease_id
+
+    def check(self) -> None:
+        """Raise ``ClaimLost`` if the lease may be over: before an append and right before a tool's body."""
+        if self.lost is None and self._world.monotonic() >= self.deadline:
+            self.cut("its lease is over by this worker's own clock")
+        if self.lost is not None:
+            raise ClaimLost(f"the claim {self.claim.lease_id} of task {self.claim.task_id!r} is lost: {self.lost}")
+
+    def cut(self, reason: str) -> None:
+        """Mark the claim lost, cancel its step, and let no further append through."""
+        if self.lost is None:
+            self.lost = reason
+        self.cancelled.set()
+        self.changed.set()
+
+    def stop(self) -> None:
+        """Ask the step to end at its next boundary; the claim stays good, so that it can be released."""
+        self.stopping = True
+        self.cancelled.set()
+
+    def append(self, expected_seq: int, commit: Commit) -> Appended:
+        """``Store.append`` under this claim, if it is not lost."""
+        self.check()
+        appended = self._store.append(self.claim, expected_seq, commit)
+        self.last_seq = appended.last_seq
+        self.inbox_seq = max(self.inbox_seq, appended.inbox_seq)
+        return appended
+
+
+class LeaseKeeper:
+    """Renews all held claims every ``interval`` seconds, in one round trip.
+
+    ``wait`` replaces the beat's pause (returns True to end the keeper); ``on_lost`` hears of each claim that the
+    store or the clock took away.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        store: Store,
+        *,
+        lease_seconds: float,
+        interval: float,
+        heartbeat_max: int = HEARTBEAT_MAX,
+        wait: Callable[[float], bool] | None = None,
+        on_lost: Callable[[Held], None] | None = None,
+        on_error: Callable[[Exception], None] | None = None,
+        on_renewed: Callable[[], None] | None = None,
+    ) -> None:
+        self._world = world
+        self._store = store
+        self._lease_seconds = lease_seconds
+        self._interval = interval
+        self._heartbeat_max = heartbeat_max
+        self._on_lost = on_lost or (lambda held: None)
+        self._on_error = on_error or (lambda error: None)
+        self._on_renewed = on_renewed or (lambda: None)
+        self._held: dict[tuple[str, str], Held] = {}
+        self._stopped = world.event()
+        self._wait = wait or self._stopped.wait
+        self._running = False
+
+    def keep(self, held: Held) -> None:
+        """Keep this claim alive from now on."""
+        self._held[held.key] = held
+        if not self._running:
+            self._running = True
+            self._world.spawn("lease-keeper", self._run)
+
+    def drop(self, held: Held) -> None:
+        """Renew this claim no longer; its lease runs out unless it was released."""
+        self._held.pop(held.key, None)
+
+    def stop(self) -> None:
+        """End the keeper; claims still held run out."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        pause = self._interval
+        while not self._wait(pause) and not self._stopped.is_set():
+            pause = self.beat()
+        self._running = False
+
+    def beat(self) -> float:
+        """Renew everything once; how long to wait before the next beat."""
+        holders = [held for held in list(self._held.values()) if held.lost is None]
+        if not holders:
+            return self._interval
+        asked_at = self._world.monotonic()
+        try:
+            renewals = self._store.renew([held.claim for held in holders], self._lease_seconds)
+        except (StoreUnavailable, CommitUnknown) as error:
+            self._on_error(error)
+            self._expire(holders)
+            return self._retry_pause()
+        self._on_renewed()
+        busy = False
+        for held, renewal in zip(holders, renewals, strict=True):
+            busy |= self._renewed(held, renewal, asked_at)
+        self._expire(holders)
+        return self._retry_pause() if busy else self._interval
+
+    def _renewed(self, held: Held, renewal: Renewal, asked_at: float) -> bool:
+        """Apply one answer; whether it must be asked for again at once."""
+        if renewal.outcome == "busy":
+            return True
+        if renewal.outcome == "lost":
+            if held.key in self._held:  # not released meanwhile
+                held.cut("the store says that it was taken over or has lapsed")
+                self._on_lost(held)
+            return False
+        held.deadline = asked_at + self._lease_seconds
+        held.renewals += 1
+        if held.renewals >= self._heartbeat_max:
+            held.cut(QUOTA_EXCEEDED)
+            self._on_lost(held)
+        elif renewal.inbox_seq > held.inbox_seq:
+            held.inbox_seq = renewal.inbox_seq
+        return False
+
+    def _expire(self, holders: list[Held]) -> None:
+        now = self._world.monotonic()
+        for held in holders:
+            if held.lost is None and now >= held.deadline:
+                held.cut("its lease is over by this worker's own clock: renewals kept failing")
+                self._on_lost(held)
+
+    def _retry_pause(self) -> float:
+        return min(self._interval / 4, RETRY_SECONDS_MAX)

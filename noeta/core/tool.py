@@ -1,0 +1,99 @@
+"""What a tool is, and what it promises about being run again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Protocol, runtime_checkable
+
+MAX_ATTEMPTS: Final = 3
+"""Starts of a ``retry_safe`` call in all, so a call that kills its worker is not run forever. Keeps: bounded."""
+
+
+OUTPUT_BYTES_MAX: Final = 2 * 1024 * 1024
+"""What is kept of a tool's output; the rest is cut, and the output says so."""
+
+
+class StepCancelled(Exception):
+    """A tool raises this when ``ctx.cancelled`` made it stop half way: nothing is recorded, and the next owner
+    of the task decides about the call as about any interrupted one."""
+
+
+class OnUnknown(Enum):
+    """What happens to a call whose outcome nobody can tell."""
+
+    TELL = "tell"
+    """The call gets an error result that says so, and the model looks for itself."""
+    PARK = "park"
+    """The attempt is sealed and the task rests until a person says how to go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFlags:
+    """``retry_safe``: running the tool again changes nothing outside the call."""
+
+    retry_safe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What the model is told. An error is a result like any other: the model reads it."""
+
+    output: str
+    is_error: bool = False
+
+
+class ToolContext(Protocol):
+    """What a running tool can see and do."""
+
+    @property
+    def task_id(self) -> str: ...
+
+    @property
+    def call_id(self) -> str: ...
+
+    @property
+    def start(self) -> int:
+        """Which start of this call this is, from 1; in ``recover``, the last one made."""
+        ...
+
+    @property
+    def idempotency_key(self) -> str:
+        """``<task id>:<call id>``: the same on every worker and at every start."""
+        ...
+
+    @property
+    def cancelled(self) -> bool:
+        """The claim is lost or the worker stops: return soon, nothing you return will be recorded."""
+        ...
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep through the world; True if the step was cancelled meanwhile."""
+        ...
+
+    def point(self, name: str, **facts: object) -> None:
+        """A named crash point inside the tool."""
+        ...
+
+
+class Tool(Protocol):
+    """A tool the model may call."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def flags(self) -> ToolFlags: ...
+
+    def run(self, input: Any, ctx: ToolContext) -> ToolResult:
+        """Do it. An exception becomes an error result."""
+        ...
+
+
+@runtime_checkable
+class Recovers(Protocol):
+    """A tool that can look up what an interrupted call did."""
+
+    def recover(self, input: Any, ctx: ToolContext) -> ToolResult | None:
+        """The result, if it can tell what happened; None if it cannot."""
+        ...

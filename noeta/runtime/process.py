@@ -1,0 +1,139 @@
+"""What one worker process knows: its world, its store handle, its lease keeper. Nothing hangs on a module.
+
+Several loops of one process share one ``Process``, so that all their claims are renewed in one call. The store
+handle passes every call through two crash points, ``<verb>.before`` and ``<verb>.after``: "not sent" and
+"landed, reply lost".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from noeta.backends.stores.around import AroundStore, Call
+from noeta.core.errors import BadInput
+from noeta.core.lower import check_lease
+from noeta.core.runner import LeaseKeeper
+from noeta.core.runner.lease import HEARTBEAT_MAX, Held
+from noeta.core.store import Store
+from noeta.core.world import World
+from noeta.runtime.reliability import ReliabilityEvent, ReliabilitySink, tell
+
+T = TypeVar("T")
+LOG_SECONDS: float = 10.0
+"""A trouble that lasts is logged once per this many seconds, with how often it came."""
+
+
+class PointStore(AroundStore):
+    """A store whose every call is a pair of crash points of this world."""
+
+    def __init__(self, inner: Store, world: World) -> None:
+        super().__init__(inner)
+        self._world = world
+
+    def around(self, call: Call, do: Callable[[], T]) -> T:
+        facts: dict[str, object] = {"task": call.task_id}
+        if call.verb == "append":
+            kinds = [type(entry).__name__ for entry in call.args["commit"].entries]
+            facts |= {"seq": call.args["expected_seq"] + 1, "events": ",".join(kinds)}
+        self._world.point(f"{call.verb}.before", **facts)
+        answer = do()
+        self._world.point(f"{call.verb}.after", **facts)
+        return answer
+
+
+class Trouble:
+    """Logs a trouble that lasts without flooding: at once when it begins, then once per ``LOG_SECONDS``, and when
+    it is over."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self._world = world
+        self._log = logging.getLogger(f"noeta.{name}")
+        self._since: float | None = None
+        self._said_at = 0.0
+        self.failures = 0
+
+    def failed(self, what: str, error: BaseException) -> None:
+        """Count one failure."""
+        now = self._world.monotonic()
+        self.failures += 1
+        if self._since is None:
+            self._since = now
+        elif now - self._said_at < LOG_SECONDS:
+            return
+        self._said_at = now
+        self._log.warning("%s failed (%d in a row): %s: %s", what, self.failures, type(error).__name__, error)
+
+    def worked(self, what: str) -> None:
+        """The trouble, if there was one, is over."""
+        if self._since is not None:
+            seconds = self._world.monotonic() - self._since
+            self._log.warning("%s works again after %.1f s and %d failures", what, seconds, self.failures)
+        self._since, self.failures = None, 0
+
+
+class Process:
+    """One process of workers. ``heartbeat_interval`` <= 0 disables renewals.
+
+    Raises:
+        BadInput: a lease that is not positive, or an interval not below the lease: a healthy step would lose
+            its claim every time.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        store: Store,
+        *,
+        lease_seconds: float,
+        heartbeat_interval: float,
+        heartbeat_max: int = HEARTBEAT_MAX,
+        heartbeat_wait: Callable[[float], bool] | None = None,
+        reliability_sink: ReliabilitySink | None = None,
+    ) -> None:
+        check_lease(lease_seconds)
+        if heartbeat_interval >= lease_seconds:
+            raise BadInput(
+                "heartbeat_interval",
+                f"must be below the lease of {lease_seconds:g} s, found {heartbeat_interval:g} s",
+            )
+        self.world = world
+        self.store: Store = PointStore(store, world)
+        self.lease_seconds = lease_seconds
+        self.load_failures: dict[str, tuple[int, int]] = {}
+        """Per task: the last seq at which its log could not be read, and how many claims in a row."""
+        self._renewing = heartbeat_interval > 0
+        self._sink = reliability_sink
+        self._trouble = Trouble(world, "lease")
+        self._keeper = LeaseKeeper(
+            world,
+            self.store,
+            lease_seconds=lease_seconds,
+            interval=heartbeat_interval,
+            heartbeat_max=heartbeat_max,
+            wait=heartbeat_wait,
+            on_lost=self._lost,
+            on_error=lambda error: self._trouble.failed("renewing the leases", error),
+            on_renewed=lambda: self._trouble.worked("renewing the leases"),
+        )
+
+    def keep(self, held: Held) -> None:
+        """Renew this claim until it is dropped."""
+        if self._renewing:
+            self._keeper.keep(held)
+
+    def drop(self, held: Held) -> None:
+        """Renew this claim no longer."""
+        self._keeper.drop(held)
+
+    def stop(self) -> None:
+        """End the keeper."""
+        self._keeper.stop()
+
+    def _lost(self, held: Held) -> None:
+        claim = held.claim
+        tell(
+            self._sink,
+            ReliabilityEvent("heartbeat_invalid_lease", claim.task_id, claim.lease_id, {"reason": held.lost or ""}),
+        )

@@ -1,0 +1,332 @@
+"""WorkerLoop: picks up a claimable task, drives it to its next rest, and repeats.
+
+One loop is one drain thread; you scale by running several, each with its own ``worker_id``, against one store.
+A resident loop must not crash: store errors charge nobody, an error that escapes a step becomes a bounded
+retry, and the loop always goes on to the next task. Not handled: interrupting a step that will not return. Its
+handle is cut, so it can write nothing more, but its thread goes on until the process exits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeVar
+
+from noeta.core.errors import CommitUnknown, Conflict, StoreUnavailable
+from noeta.core.lower import check_span
+from noeta.core.runner import Engine
+from noeta.core.runner.lease import QUOTA_EXCEEDED
+from noeta.core.world import Event, Spawned, World
+from noeta.runtime.dispatcher import Dispatcher, Lease
+from noeta.runtime.leased import (
+    WorkerOutcome,
+    keep_lease_alive,
+    put_back_over_quota,
+    resolve_engine,
+    run_leased_task,
+)
+from noeta.runtime.process import Process, Trouble
+from noeta.runtime.reliability import ReliabilityEvent, ReliabilitySink, tell
+from noeta.runtime.seams import SeamWorld
+from noeta.runtime.signals import install_stop_signals
+from noeta.runtime.threads import ThreadWorld
+
+DEFAULT_SHUTDOWN_GRACE_S: Final = 30.0
+STORE_PAUSE_SECONDS_MAX: Final = 5.0
+"""The longest pause between two tries while the store is unreachable."""
+
+T = TypeVar("T")
+_log = logging.getLogger("noeta.worker")
+
+
+class WorkerRuntime(Protocol):
+    """What a loop drives. Duck-typed besides: ``world``, ``process`` (shared by the loops of one process),
+    ``resolve_engine(task)``, ``settle_subtasks_after_step(task_id)``, ``take_pending_prelude(task_id)``."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+    @property
+    def event_log(self) -> Any: ...
+
+    @property
+    def content_store(self) -> Any: ...
+
+    @property
+    def dispatcher(self) -> Dispatcher: ...
+
+
+class WorkerLoop:
+    """The loop. See the worker-loop page for every knob; an interval <= 0 disables what it paces.
+
+    Raises:
+        BadInput: a lease that is not positive, or a heartbeat interval not below the lease.
+    """
+
+    def __init__(
+        self,
+        rt: WorkerRuntime,
+        *,
+        worker_id: str = "noeta-worker",
+        lease_seconds: float = 600.0,
+        poll_interval: float = 0.5,
+        heartbeat_interval: float = 30.0,
+        stale_sweep_interval: float = 10.0,
+        timer_poll_interval: float = 1.0,
+        shutdown_grace_s: float | None = DEFAULT_SHUTDOWN_GRACE_S,
+        sleep: Callable[[float], None] | None = None,
+        clock: Callable[[], float] | None = None,
+        now_fn: Callable[[], float] | None = None,
+        heartbeat_wait: Callable[[float], bool] | None = None,
+        reliability_sink: ReliabilitySink | None = None,
+        step_poll_s: float = 0.05,
+        next_goal_handle: str | None = None,
+    ) -> None:
+        check_span("poll_interval", poll_interval, 3600.0)
+        check_span("step_poll_s", step_poll_s, 3600.0)
+        world: World = getattr(rt, "world", None) or ThreadWorld()
+        if clock is not None or now_fn is not None:
+            world = SeamWorld(world, monotonic=clock, wall=now_fn)
+        self._world = world
+        shared: Process | None = getattr(rt, "process", None)
+        self._process = shared or Process(
+            world,
+            rt.dispatcher.store,
+            lease_seconds=lease_seconds,
+            heartbeat_interval=heartbeat_interval,
+            heartbeat_wait=heartbeat_wait,
+            reliability_sink=reliability_sink,
+        )
+        self._owns_process = shared is None
+        self._rt = rt
+        self._dispatcher = rt.dispatcher.over(world, self._process.store)
+        self._worker_id = worker_id
+        self._lease_seconds = lease_seconds
+        self._poll_interval = poll_interval
+        self._sweep_interval = stale_sweep_interval
+        self._timer_interval = timer_poll_interval
+        self._grace = shutdown_grace_s if shutdown_grace_s and shutdown_grace_s > 0 else None
+        self._sleep = sleep
+        self._sink = reliability_sink
+        self._step_poll = step_poll_s
+        self._next_goal_handle = next_goal_handle
+        self._stop: Event = world.event()
+        self._swept_at = self._polled_at = world.monotonic()
+        self._trouble = Trouble(world, "worker")
+        self._running = False
+        self._abandoned = False
+
+    @property
+    def running(self) -> bool:
+        """Whether ``run_forever`` is running."""
+        return self._running
+
+    @property
+    def abandoned(self) -> bool:
+        """The grace ran out with a step still in flight: the host must exit the process."""
+        return self._abandoned
+
+    def stop(self) -> None:
+        """End after the current iteration; waits for the step in flight, at most the grace."""
+        self._stop.set()
+
+    def run_forever(self, *, install_signals: bool = False) -> None:
+        """Sweep, poll timers, tick, pause when idle, until ``stop()``."""
+        restore = install_stop_signals(self) if install_signals else _nothing
+        self._running = True
+        try:
+            while not self._stop.is_set():
+                self.maybe_sweep()
+                self.maybe_poll_timers()
+                if not self.tick() and not self._stop.is_set():
+                    self._pause()
+        finally:
+            self._running = False
+            if self._owns_process:
+                self._process.stop()
+            restore()
+
+    def tick(self) -> bool:
+        """Claim one task and drive it to its next rest; False when nothing is claimable (or the store is out of
+        reach). Never raises for an error of a step or of the store."""
+        lease = self._claim()
+        if lease is None:
+            return False
+        self._process.keep(lease.held)
+        try:
+            self._drive(lease)
+        finally:
+            self._process.drop(lease.held)
+        return True
+
+    def maybe_sweep(self) -> bool:
+        """Put lapsed tasks back if the interval has passed; whether it did."""
+        if not self._due(self._swept_at, self._sweep_interval):
+            return False
+        self._swept_at = self._world.monotonic()
+        ids = self._ask("the sweep", self._dispatcher.requeue_stale)
+        if ids:
+            self._tell("stale_requeued", None, count=len(ids), task_ids=ids)
+        return ids is not None
+
+    def maybe_poll_timers(self) -> bool:
+        """Fire due timers if the interval has passed; whether it did."""
+        fire: Callable[[], tuple[str, ...]] | None = getattr(self._dispatcher, "fire_due_timers", None)
+        if fire is None or not self._due(self._polled_at, self._timer_interval):
+            return False
+        self._polled_at = self._world.monotonic()
+        ids = self._ask("the timer poll", fire)
+        if ids:
+            self._tell("timers_fired", None, count=len(ids), task_ids=ids)
+        return ids is not None
+
+    # -- one iteration -------------------------------------------------------------------------------------
+
+    def _claim(self) -> Lease | None:
+        found = self._ask(
+            "claiming",
+            lambda: self._dispatcher.claim(worker_id=self._worker_id, lease_seconds=self._lease_seconds),
+        )
+        if found is None:
+            return None
+        claims, lease = found
+        if claims.timers_fired:
+            self._tell("timers_fired", None, count=len(claims.timers_fired), task_ids=claims.timers_fired)
+        if claims.stale_requeued:
+            self._tell("stale_requeued", None, count=len(claims.stale_requeued), task_ids=claims.stale_requeued)
+        return lease
+
+    def _drive(self, lease: Lease) -> None:
+        """Run the step on its own activity, and hear of its end, of the claim's loss, or of a stop."""
+        box: list[WorkerOutcome | BaseException] = []
+
+        def step() -> None:
+            try:
+                box.append(
+                    run_leased_task(
+                        self._rt,
+                        lease,
+                        process=self._process,
+                        next_goal_handle=self._next_goal_handle,
+                        reliability_sink=self._sink,
+                    )
+                )
+            except Exception as error:
+                box.append(error)
+
+        spawned = self._world.spawn(f"step {lease.task_id}", step)
+        if self._await(spawned, lease):
+            self._settle(lease, box[0] if box else None)
+        elif lease.held.lost == QUOTA_EXCEEDED:
+            self._ask("putting the task back", lambda: put_back_over_quota(self._dispatcher.store, lease.held))
+
+    def _await(self, spawned: Spawned, lease: Lease) -> bool:
+        """Whether the step ended; otherwise its claim is lost, or the grace ran out."""
+        stopped_at: float | None = None
+        held = lease.held
+        while not spawned.done.is_set():
+            if held.lost is None and self._world.monotonic() >= held.deadline:
+                held.cut("its lease is over by this worker's own clock")
+            if held.lost is not None:
+                # The step may take long to notice; it can write nothing more, so nobody waits for it.
+                return self._world.wait_any([spawned.done], self._step_poll) is not None
+            waits = [spawned.done, held.changed]
+            if stopped_at is None:
+                waits.append(self._stop)
+            self._world.wait_any(waits, self._step_poll)
+            if self._stop.is_set() and stopped_at is None:
+                stopped_at = self._world.monotonic()
+                self._on_stop(lease)
+            if stopped_at is not None and self._grace_over(stopped_at) and not spawned.done.is_set():
+                self._abandon(lease)
+                return False
+        return True
+
+    def _on_stop(self, lease: Lease) -> None:
+        """The loop was told to stop with this step in flight: let it finish. ``noeta worker`` cancels it."""
+
+    def _grace_over(self, stopped_at: float) -> bool:
+        return self._grace is not None and self._world.monotonic() - stopped_at >= self._grace
+
+    def _abandon(self, lease: Lease) -> None:
+        self._abandoned = True
+        lease.held.cut("the worker shut down without waiting for the step")
+        self._tell("shutdown_abandoned", lease, grace_s=self._grace)
+
+    def _settle(self, lease: Lease, result: WorkerOutcome | BaseException | None) -> None:
+        """The exception policy: what a step's end means for its claim."""
+        match result:
+            case None:
+                pass  # the process was cut off
+            case Conflict():
+                _log.info("task %s: the claim %s is gone: %s", lease.task_id, lease.lease_id, result)
+                if lease.held.lost == QUOTA_EXCEEDED:
+                    self._ask(
+                        "putting the task back",
+                        lambda: put_back_over_quota(self._dispatcher.store, lease.held),
+                    )
+            case StoreUnavailable() | CommitUnknown():
+                self._trouble.failed(f"the step of task {lease.task_id}", result)
+            case BaseException():
+                self._fail(lease, result)
+            case "skipped":
+                self._tell("suspended_without_wake", lease)
+            case "stopped" if lease.held.stopping:
+                self._ask("releasing", lambda: self._dispatcher.release(lease))
+            case _:
+                settle: Callable[[str], None] | None = getattr(self._rt, "settle_subtasks_after_step", None)
+                if settle is not None:
+                    settle(lease.task_id)
+
+    def _fail(self, lease: Lease, error: BaseException) -> None:
+        _log.error("task %s: an error escaped the step", lease.task_id, exc_info=error)
+        reason = f"{type(error).__name__}: {error}"
+        self._tell("step_failed_retryable", lease, reason=reason)
+        self._ask("recording a failure", lambda: self._dispatcher.fail(lease, retryable=True, reason=reason))
+
+    # -- helpers -------------------------------------------------------------------------------------------
+
+    def _ask(self, what: str, ask: Callable[[], T]) -> T | None:
+        """One call to the store whose error the loop outlives; None on an error."""
+        try:
+            answer = ask()
+        except Conflict as error:
+            _log.info("%s: %s", what, error)
+            return None
+        except Exception as error:
+            self._trouble.failed(what, error)
+            return None
+        self._trouble.worked("the store")
+        return answer
+
+    def _pause(self) -> None:
+        seconds = self._poll_interval * 2 ** min(self._trouble.failures, 10)
+        seconds = max(self._poll_interval, min(seconds, STORE_PAUSE_SECONDS_MAX))
+        if self._sleep is not None:
+            self._sleep(seconds)
+        else:
+            self._stop.wait(seconds)
+
+    def _due(self, last: float, interval: float) -> bool:
+        return interval > 0 and self._world.monotonic() - last >= interval
+
+    def _tell(self, kind: Any, lease: Lease | None, **detail: object) -> None:
+        task_id, lease_id = (None, None) if lease is None else (lease.task_id, lease.lease_id)
+        tell(self._sink, ReliabilityEvent(kind, task_id, lease_id, detail))
+
+
+def _nothing() -> None:
+    pass
+
+
+__all__ = [
+    "DEFAULT_SHUTDOWN_GRACE_S",
+    "ReliabilityEvent",
+    "WorkerLoop",
+    "WorkerOutcome",
+    "WorkerRuntime",
+    "install_stop_signals",
+    "keep_lease_alive",
+    "resolve_engine",
+    "run_leased_task",
+]
