@@ -1,0 +1,35 @@
+"""The engine that plays scripts: agent, instructions, provider and tools of one worker process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from noeta.core.retry import RetryPolicy
+from noeta.core.runner.engine import Engine
+from scripted_model.dying import Die, kill_own_process
+from scripted_model.journal import Journal
+from scripted_model.provider import ScriptedProvider
+from scripted_model.tools import make_tools
+from scripted_model.workload import AGENT
+
+SYSTEM: Final = "Play the script in the first message."
+"""The agent's instructions; part of every request, so the same on every worker."""
+
+
+def make_engine(
+    journal: Journal,
+    *,
+    retry: RetryPolicy,
+    die: Die = kill_own_process,
+    pause: Callable[[float], object] = time.sleep,
+) -> Engine:
+    """The engine of one worker process.
+
+    ``journal`` is this process's own. ``retry`` allows as many attempts as the workload's ``retry_attempts``, or turns
+    end otherwise than foretold; its delays are the run's choice. ``die`` ends the process and does not return.
+    ``pause`` blocks for a number of seconds while the model thinks. The simulator replaces both.
+    """
+    tools = {tool.name: tool for tool in make_tools(journal, die=die)}
+    return Engine(ScriptedProvider(die, pause, journal), AGENT, SYSTEM, tools, retry)

@@ -1,0 +1,203 @@
+"""How the script of each kind of task is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from noeta.core.texts import MAX_EMPTY_REPLIES, MAX_TRUNCATED_REPLIES
+from noeta.core.tool import MAX_ATTEMPTS
+from scripted_model.profile import Kind, Profile
+from scripted_model.script import (
+    CHARS_MAX,
+    Arguments,
+    Call,
+    Cut,
+    Empty,
+    Fail,
+    Kill,
+    Odd,
+    Say,
+    Step,
+    Tools,
+    Turn,
+)
+from scripted_model.seeds import Stream
+
+ORDINARY: Final = MappingProxyType({"plain": 4, "retry_safe": 3, "recoverable": 3})
+"""The calls every task makes beside what it is about."""
+
+_ODD: Final = tuple(Odd)
+
+
+@dataclass(slots=True)
+class Drawing:
+    """One task being drawn. ``notes``: the turns, from 1, during which a client says something more."""
+
+    task: str
+    profile: Profile
+    stream: Stream
+    notes: list[int] = field(default_factory=list)
+    _calls: int = 0
+
+    def call(self, tool: str, **more: int | str | float | Odd | None) -> Call:
+        """A call under the next tag."""
+        self._calls += 1
+        # Through the builder and not the constructor's types: `more` are fields of Arguments, checked by
+        # to_goal.
+        return Call(tool, Arguments(f"{self.task}#{self._calls}", **more))  # type: ignore[arg-type]
+
+    def ordinary(self) -> Call:
+        """A call of no particular interest."""
+        return self.call(self.stream.weighted(ORDINARY))
+
+    def slow(self, tool: str | None = None) -> Call:
+        """A call that takes a good part of a lease, or several."""
+        low, high = (leases * self.profile.lease_seconds for leases in self.profile.slow_leases)
+        return self.call(
+            tool or self.stream.choice(("slow", "slow_retry_safe")), seconds=self.stream.seconds(low, high)
+        )
+
+    def killer(self, tool: str, through: int) -> Call:
+        """A call that dies at its first ``through`` starts."""
+        return self.call(tool, dies_through_start=through, dies=self.stream.choice(("before", "after")))
+
+    def padding(self, most: int = 2) -> list[Step]:
+        """None to a few ordinary replies."""
+        return [Tools((self.ordinary(),)) for _ in range(self.stream.between(0, most))]
+
+    def about(self, *middle: Step) -> tuple[Turn, ...]:
+        """One turn that does this, with ordinary replies around it, and answers."""
+        return (Turn((*self.padding(), *middle, *self.padding(), Say())),)
+
+    def up_to(self, *last: Step) -> tuple[Turn, ...]:
+        """One turn that works a little and then ends in this."""
+        return (Turn((Tools((self.ordinary(),)), *self.padding(1), *last)),)
+
+    def long_chars(self) -> int:
+        """The length of a long text, in characters."""
+        return CHARS_MAX if self.profile.huge else self.stream.between(20_000, 60_000)
+
+
+def _several(draw: Drawing) -> tuple[Turn, ...]:
+    calls = [draw.ordinary() for _ in range(draw.stream.between(1, 3))]
+    calls += [draw.call("failing"), draw.slow()]
+    return draw.about(Tools(tuple(draw.stream.shuffled(calls))), Tools((draw.ordinary(), draw.ordinary())))
+
+
+def _odd(draw: Drawing) -> tuple[Turn, ...]:
+    first, second = draw.stream.choice(_ODD), draw.stream.choice(_ODD)
+    calls = (draw.call("plain", odd=Odd.SURROGATE), draw.call("failing", odd=first))
+    return (
+        Turn(
+            (
+                Tools(calls),
+                Tools((draw.call("recoverable", odd=second), draw.call("big_output", odd=Odd.NUL))),
+                *draw.padding(),
+                Say(odd=draw.stream.choice(_ODD)),
+            )
+        ),
+    )
+
+
+def _long(draw: Drawing) -> tuple[Turn, ...]:
+    big = Tools((draw.call("big_output", chars=draw.long_chars()), draw.ordinary()))
+    return (Turn((*draw.padding(), big, *draw.padding(), Say(chars=draw.long_chars()))),)
+
+
+def _noted(draw: Drawing) -> tuple[Turn, ...]:
+    draw.notes += [1] * draw.stream.between(1, 2)
+    return draw.about(Tools((draw.slow(),)))
+
+
+def _killer_recoverable(draw: Drawing) -> tuple[Turn, ...]:
+    # One whose outcome the journal tells in any case; sometimes one more, of which it may know nothing.
+    steps = [Tools((draw.call("killer_recoverable", dies_through_start=1, dies="after"),))]
+    if draw.stream.chance(0.4):
+        steps.append(Tools((draw.killer("killer_recoverable", 1),)))
+    return draw.about(*steps)
+
+
+def _killer_model(draw: Drawing) -> tuple[Turn, ...]:
+    return draw.up_to(*([Fail(1)] if draw.stream.chance(0.3) else []), Kill())
+
+
+def _errors_below(draw: Drawing) -> tuple[Turn, ...]:
+    # Two are enough to see the backoff; more only takes time.
+    most = min(2, draw.profile.retry_attempts - 1)
+    steps = [Fail(draw.stream.between(1, most)), Tools((draw.ordinary(),)), *draw.padding()]
+    return (Turn((*steps, Fail(draw.stream.between(1, most)), Say())),)
+
+
+def _errors_bound(draw: Drawing) -> tuple[Turn, ...]:
+    last_chance = Fail(draw.profile.retry_attempts - 1)
+    return draw.up_to(last_chance, Tools((draw.ordinary(),)), Fail(None, retryable=draw.stream.chance(0.7)))
+
+
+def _empty(draw: Drawing) -> tuple[Turn, ...]:
+    below = Empty(draw.stream.between(1, MAX_EMPTY_REPLIES - 1))
+    return (Turn((below, Tools((draw.ordinary(),)), *draw.padding(), Empty())),)
+
+
+def _cut_below(draw: Drawing) -> tuple[Turn, ...]:
+    cut = Cut(draw.stream.between(1, MAX_TRUNCATED_REPLIES - 1))
+    # Twice, with calls between: the count is of replies in a row.
+    return (Turn((cut, Tools((draw.ordinary(),)), Cut(MAX_TRUNCATED_REPLIES - 1), *draw.padding(), Say())),)
+
+
+def _interactive(draw: Drawing) -> tuple[Turn, ...]:
+    turns = []
+    count = draw.stream.between(2, 4)
+    for number in range(1, count + 1):
+        noted = number == 1 or draw.stream.chance(0.5)
+        draw.notes += [number] * (draw.stream.between(1, 3) if noted else 0)
+        # Something slow, so that notes find the task running.
+        middle = [Tools((draw.slow(),))] if noted else []
+        odd = draw.stream.choice(_ODD) if draw.stream.chance(0.2) else None
+        turns.append(Turn((*draw.padding(), *middle, *draw.padding(), Say(odd=odd))))
+    return tuple(turns)
+
+
+def _interactive_hurt(draw: Drawing) -> tuple[Turn, ...]:
+    hurts: list[Step] = [Fail(), Fail(None, retryable=False), Cut(), Empty(), Kill()]
+    turns = []
+    for number, hurt in enumerate(draw.stream.shuffled(hurts)[:2], 1):
+        if not isinstance(hurt, Kill) and draw.stream.chance(0.5):
+            # Not beside a killer: a note after its end would make it kill three more workers.
+            draw.notes.append(number)
+        turns.append(Turn((Tools((draw.ordinary(),)), *draw.padding(1), hurt)))
+    turns.append(Turn((Tools((draw.ordinary(),)), Say())))
+    return tuple(turns)
+
+
+BUILDERS: Final[Mapping[Kind, Callable[[Drawing], tuple[Turn, ...]]]] = MappingProxyType(
+    {
+        Kind.PLAIN: lambda draw: draw.about(Tools((draw.call("plain"),)), Tools((draw.call("plain"),))),
+        Kind.RETRY_SAFE: lambda draw: draw.about(Tools((draw.call("retry_safe"), draw.call("retry_safe")))),
+        Kind.RECOVERABLE: lambda draw: draw.about(Tools((draw.call("recoverable"),)), Tools((draw.ordinary(),))),
+        Kind.SLOW: lambda draw: draw.about(Tools((draw.slow("slow"),)), Tools((draw.slow("slow_retry_safe"),))),
+        Kind.SEVERAL_CALLS: _several,
+        Kind.ODD_TEXT: _odd,
+        Kind.LONG_TEXT: _long,
+        Kind.NOTED: _noted,
+        Kind.KILLER_PLAIN: lambda draw: draw.about(Tools((draw.killer("killer", 1),))),
+        Kind.KILLER_RETRY_SAFE: lambda draw: draw.about(
+            Tools((draw.killer("killer_retry_safe", draw.stream.between(1, MAX_ATTEMPTS - 1)),))
+        ),
+        Kind.KILLER_BOUND: lambda draw: draw.about(Tools((draw.killer("killer_retry_safe", MAX_ATTEMPTS),))),
+        Kind.KILLER_RECOVERABLE: _killer_recoverable,
+        Kind.KILLER_MODEL: _killer_model,
+        Kind.ERRORS_BELOW: _errors_below,
+        Kind.ERRORS_BOUND: _errors_bound,
+        Kind.CUT_BELOW: _cut_below,
+        Kind.CUT_BOUND: lambda draw: draw.up_to(Cut()),
+        Kind.EMPTY: _empty,
+        Kind.INTERACTIVE: _interactive,
+        Kind.INTERACTIVE_HURT: _interactive_hurt,
+    }
+)
+"""How each kind is drawn; the kinds that talk are ``INTERACTIVE_KINDS``."""
+
+INTERACTIVE_KINDS: Final = frozenset({Kind.INTERACTIVE, Kind.INTERACTIVE_HURT})

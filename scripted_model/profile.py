@@ -1,0 +1,100 @@
+"""Which kinds of tasks a workload mixes, how often, and in which measure of time: data, to be replaced by a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import Final
+
+from noeta.core.limits import LEASE_SECONDS_MAX
+from noeta.core.retry import DEFAULT_MAX_ATTEMPTS
+
+
+class Kind(Enum):
+    """What a task is about; beside it every task makes a few ordinary calls."""
+
+    PLAIN = "plain"
+    RETRY_SAFE = "retry-safe"
+    RECOVERABLE = "recoverable"
+    SLOW = "slow"
+    SEVERAL_CALLS = "several-calls"
+    ODD_TEXT = "odd-text"
+    LONG_TEXT = "long-text"
+    NOTED = "noted"
+    """One-shot, with a note that may come too late."""
+    KILLER_PLAIN = "killer-plain"
+    KILLER_RETRY_SAFE = "killer-retry-safe"
+    """Dies below the bound of starts, and goes on."""
+    KILLER_BOUND = "killer-bound"
+    """Dies at every start, until the bound."""
+    KILLER_RECOVERABLE = "killer-recoverable"
+    KILLER_MODEL = "killer-model"
+    ERRORS_BELOW = "errors-below"
+    ERRORS_BOUND = "errors-bound"
+    """The provider fails until the last attempt, or for ever."""
+    CUT_BELOW = "cut-below"
+    CUT_BOUND = "cut-bound"
+    EMPTY = "empty"
+    """Below the bound in one place, and at it in the end."""
+    INTERACTIVE = "interactive"
+    INTERACTIVE_HURT = "interactive-hurt"
+    """Turns that fail, and a next turn all the same."""
+
+
+DEFAULT_WEIGHTS: Final[Mapping[Kind, int]] = MappingProxyType(
+    {
+        Kind.PLAIN: 10,
+        Kind.RETRY_SAFE: 8,
+        Kind.RECOVERABLE: 8,
+        Kind.SLOW: 14,
+        Kind.SEVERAL_CALLS: 8,
+        Kind.ODD_TEXT: 3,
+        Kind.LONG_TEXT: 2,
+        Kind.NOTED: 5,
+        Kind.KILLER_PLAIN: 2,
+        Kind.KILLER_RETRY_SAFE: 2,
+        Kind.KILLER_BOUND: 1,
+        Kind.KILLER_RECOVERABLE: 2,
+        Kind.KILLER_MODEL: 1,
+        Kind.ERRORS_BELOW: 3,
+        Kind.ERRORS_BOUND: 2,
+        Kind.CUT_BELOW: 3,
+        Kind.CUT_BOUND: 1,
+        Kind.EMPTY: 2,
+        Kind.INTERACTIVE: 14,
+        Kind.INTERACTIVE_HURT: 5,
+    }
+)
+"""Mostly work that takes time and can be hurt; killers are few, because each takes its neighbours along."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How a workload is drawn.
+
+    ``slow_leases`` and ``think_leases``: from and to, in leases. ``spread_leases``: tasks become due over
+    this span. ``huge``: long texts have about a million characters instead of tens of thousands.
+    """
+
+    weights: Mapping[Kind, int] = field(default_factory=lambda: DEFAULT_WEIGHTS)
+    lease_seconds: float = 1.0
+    retry_attempts: int = DEFAULT_MAX_ATTEMPTS
+    slow_leases: tuple[float, float] = (0.2, 2.5)
+    think_leases: tuple[float, float] = (0.0, 0.3)
+    spread_leases: float = 5.0
+    huge: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.lease_seconds <= LEASE_SECONDS_MAX:
+            raise ValueError(f"lease_seconds: above 0 and at most {LEASE_SECONDS_MAX:g}, found {self.lease_seconds}")
+        if self.retry_attempts < 2:
+            raise ValueError(f"retry_attempts: at least 2, or no failure can pass, found {self.retry_attempts}")
+        if not self.weights or any(weight < 1 for weight in self.weights.values()):
+            raise ValueError(f"weights: at least one kind, each at least 1, found {dict(self.weights)}")
+        for name, (low, high) in (("slow_leases", self.slow_leases), ("think_leases", self.think_leases)):
+            if not 0 <= low <= high:
+                raise ValueError(f"{name}: from at least 0 up to no less, found {low} to {high}")
+        if self.spread_leases < 0:
+            raise ValueError(f"spread_leases: at least 0, found {self.spread_leases}")

@@ -1,0 +1,89 @@
+"""Workloads and what is foretold of them, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from scripted_model.foretell import Foretold
+from scripted_model.script import Arguments, Call, Cut, Empty, Fail, Kill, Say, Step, Tools, Turn
+from scripted_model.workload import ScheduledMessage, ScriptedTask
+
+TEXT_CHARS_SHOWN = 100
+"""Longer texts are cut: this is for reading, the JSON has all."""
+
+
+def render_task(task: ScriptedTask, messages: Iterable[ScheduledMessage], foretold: Foretold) -> Iterator[str]:
+    """The lines that tell one task's story."""
+    script = task.script
+    shape = "interactive" if script.interactive else "one-shot"
+    yield f"{task.id}  {shape}, due after {task.delay_seconds:g} s, thinks {script.think_seconds:g} s"
+    said = list(messages)
+    for number, turn in enumerate(script.turns, 1):
+        for message in said:
+            if message.turn == number and message.kind == "turn":
+                yield f"  client   {_message(message)}"
+        yield from _turn(number, turn)
+        for message in said:
+            if message.turn == number and message.kind == "note":
+                yield f"  client   meanwhile {_message(message)}"
+    yield from _foretold(foretold)
+
+
+def _turn(number: int, turn: Turn) -> Iterator[str]:
+    for index, step in enumerate(turn.steps):
+        head = f"turn {number}" if index == 0 else ""
+        yield f"  {head:<8} {_step(step)}"
+
+
+def _step(step: Step) -> str:
+    match step:
+        case Tools(calls=calls):
+            return "calls " + ", ".join(map(_call, calls))
+        case Say(odd=odd, chars=chars):
+            odd_words = "" if odd is None else f" with {odd.value} text"
+            return f"answers{odd_words}{f' in at least {chars} characters' if chars else ''}"
+        case Fail(times=times, retryable=retryable):
+            often = "at every attempt" if times is None else f"at {times} attempts, then goes on"
+            return f"provider fails {often}{'' if retryable else ', and says not to retry'}"
+        case Kill():
+            return "model call kills its worker, every time"
+        case Cut(times=times):
+            return f"reply is cut {_often(times)}"
+        case Empty(times=times):
+            return f"reply is empty {_often(times)}"
+
+
+def _often(times: int | None) -> str:
+    return "for ever" if times is None else f"{times}x, then goes on"
+
+
+def _call(call: Call) -> str:
+    fields: dict[str, object] = msgspec.to_builtins(call.arguments)
+    tag = fields.pop("tag")
+    if call.arguments.dies_through_start and call.arguments.dies == Arguments("").dies:
+        fields["dies"] = call.arguments.dies
+    details = " ".join(f"{name}={value}" for name, value in fields.items())
+    return f"{call.tool}({tag}{f' {details}' if details else ''})"
+
+
+def _message(message: ScheduledMessage) -> str:
+    again = "" if message.posts == 1 else f", posted {message.posts}x under one key"
+    return f"says {_short(message.text)} after {message.delay_seconds:g} s{again}"
+
+
+def _foretold(foretold: Foretold) -> Iterator[str]:
+    ending = foretold.outcome if foretold.reason is None else f"{foretold.outcome} ({foretold.reason})"
+    yield f"  foretold {ending}, answer {'none' if foretold.answer is None else _short(foretold.answer)}"
+    calls = ", ".join(f"{tool} {count}" for tool, count in foretold.calls_per_tool.items())
+    others = [f"{call.tag} {call.source}" for call in foretold.calls if call.source != "ran"]
+    yield f"           calls: {calls or 'none'}{'; ' if others else ''}{', '.join(others)}"
+    if foretold.bounds or foretold.deaths:
+        bounds = ", ".join(foretold.bounds) or "none"
+        yield f"           by itself kills {foretold.deaths} workers, reaches bounds: {bounds}"
+
+
+def _short(text: str) -> str:
+    cut = text if len(text) <= TEXT_CHARS_SHOWN else f"{text[:TEXT_CHARS_SHOWN]}…"
+    return ascii(cut)
