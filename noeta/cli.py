@@ -54,3 +54,11 @@ def run(args: list[str]) -> int:
         typer.echo(f"noeta: {error}", err=True)
         return FAILED
     return result if isinstance(result, int) else 0
+
+
+if __name__ == "__main__":
+    main()
+
+
+if __name__ == "__main__":
+    main()

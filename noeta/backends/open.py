@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from noeta.core.errors import BadInput
 from noeta.core.store import Store
 
-SCHEMES = ("postgresql://", "postgres://")
+_ADDRESS: Final = re.compile(r"postgres(ql)?://", re.IGNORECASE)
+_CONNECTION_STRING: Final = re.compile(r"\s*[a-z_]+\s*=", re.IGNORECASE)
 
 
-def open_store(url: str, *, schema: str = "noeta", max_connections: int = 16) -> Store:
-    """The store behind a ``postgresql://`` address. Nothing is asked of the server yet: it may be down.
+def open_store(address: str, *, schema: str = "noeta", max_connections: int = 16) -> Store:
+    """The store behind a ``postgresql://`` address, or a libpq ``host=… dbname=…`` string.
+
+    Nothing is asked of the server yet: it may be down.
 
     Raises:
-        BadInput: another scheme; names the ones there are.
+        BadInput: neither; names what is expected, and never repeats the address, which may hold a password.
     """
-    if not url.lower().startswith(SCHEMES):
-        raise BadInput("store", f"expected an address beginning with {' or '.join(SCHEMES)}, found {_scheme(url)!r}")
+    if not _ADDRESS.match(address) and not _CONNECTION_STRING.match(address):
+        scheme, colon, _ = address.partition("://")
+        found = f"{scheme}://…" if colon else "something else"
+        raise BadInput("store", f"expected postgresql://… or a connection string host=… dbname=…, found {found}")
     from noeta.backends.stores.postgres import PostgresStore
 
-    return PostgresStore(url, schema=schema, max_connections=max_connections)
-
-
-def _scheme(url: str) -> str:
-    """The part that is safe to print: never a password."""
-    return url.split("://", 1)[0] + "://" if "://" in url else url.split("@")[-1]
+    return PostgresStore(address, schema=schema, max_connections=max_connections)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 from typing import Annotated
@@ -10,6 +9,7 @@ from typing import Annotated
 import typer
 
 from noeta.backends.open import open_store
+from noeta.commands.log_lines import set_up_log
 from noeta.runtime.app import load_app
 from noeta.runtime.service import DEFAULT_LEASE_SECONDS, STOP_GRACE_SECONDS, WorkerService
 from noeta.runtime.signals import install_stop_signals
@@ -33,7 +33,7 @@ def worker(
     A database that is down, goes away or comes back is waited for. Exit 0: every task was given back;
     1: a step would not end and was left to its lease.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    set_up_log()
     service = WorkerService(
         open_store(store, schema=schema, max_connections=concurrency + 4),
         load_app(app),

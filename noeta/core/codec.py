@@ -22,6 +22,7 @@ _canonical = msgspec.json.Encoder(order="deterministic")
 _event_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _item_decoder: msgspec.json.Decoder[Item] = msgspec.json.Decoder(Item)
 _condition_decoder: msgspec.json.Decoder[WakeCondition] = msgspec.json.Decoder(WakeCondition)
+_any_decoder: msgspec.json.Decoder[Event | Item] = msgspec.json.Decoder(Event | Item)
 _tag_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -72,12 +73,17 @@ def encode(field: str, value: Event | Item | WakeCondition, *, bytes_max: int = 
     """Check and encode one body; the same value gives the same text, always.
 
     Raises:
-        BadInput: as ``check``, or the encoded body is longer than ``bytes_max``.
+        BadInput: as ``check``; the encoded body is longer than ``bytes_max``; or this version could not read it
+            back: nothing is written that no later fold can process.
     """
     check(field, value, bytes_max=bytes_max)
     body = _encoder.encode(value)
     if len(body) > bytes_max:
         raise BadInput(field, f"at most {bytes_max} bytes encoded, found {len(body)}")
+    try:
+        _any_decoder.decode(body)
+    except msgspec.DecodeError as error:
+        raise BadInput(field, f"could not be read back: {error}") from error
     return body.decode()
 
 

@@ -156,7 +156,8 @@ def _apply(state: TaskState, seq: int, event: Event) -> None:
             state.turn_failed = True
             _close_calls(state)
         case TaskSuspended():
-            state.status, state.wake_on = Status.SUSPENDED, event.wake_on
+            state.status, state.wake_on, state.cancel = Status.SUSPENDED, event.wake_on, None
+            _close_calls(state)  # after a cancel that can be reopened, some may be open
             if not state.turn_failed:
                 state.internal_errors = 0
         case TaskCompleted() | TaskFailed() | TaskCancelled():
@@ -213,7 +214,7 @@ def _take(state: TaskState, item: Item) -> None:
 
 
 def _close_calls(state: TaskState) -> None:
-    """A failed turn answers its open calls, so that the next request is well formed."""
+    """A turn that ends early answers its open calls, so that the next request is well formed."""
     for call in state.calls.values():
         if not call.finished:
             state.said.append(ToolAnswered(call.call.id, texts.OUTCOME_UNKNOWN, is_error=True))

@@ -45,6 +45,9 @@ LEASE_SECONDS_MAX: Final = 7 * 24 * 3600.0
 DELAY_SECONDS_MAX: Final = 10 * 365 * 24 * 3600.0
 """The longest delay of a task or timer: ten years."""
 
+INSTANT_SECONDS_MAX: Final = 253_402_300_800.0
+"""The latest instant a timer can be set to: the end of the year 9999, which every calendar can still name."""
+
 PAGE_ENTRIES_MAX: Final = 10_000
 """Entries or rows one read answers at the most; readers page."""
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from types import UnionType
+from typing import Final, get_args
 
 from noeta.core import codec, ids, limits, texts
 from noeta.core.errors import BadInput
-from noeta.core.events import Ending, TaskCompleted, TaskCreated, TaskFailed, TaskSuspended, numbers_taken
+from noeta.core.events import Ending, Event, TaskCompleted, TaskCreated, TaskFailed, TaskSuspended, numbers_taken
 from noeta.core.ids import check_name, check_task_id, micros, sha256_text
 from noeta.core.store import Child, Claim, Commit, Content, Continue, End, NewTask, PutBack, Suspend
 from noeta.core.task import TRANSITIONS, Cause, Keeps, Shape
@@ -113,12 +114,18 @@ def lower_commit(claim: Claim, expected_seq: int, commit: Commit) -> Write:
     ):
         if len(parts) > limits.COMMIT_PARTS_MAX:
             raise BadInput(field, f"at most {limits.COMMIT_PARTS_MAX}, found {len(parts)}")
-    if expected_seq < 0:
-        raise BadInput("expected_seq", f"at least 0, found {expected_seq}")
+    check_number("expected_seq", expected_seq)
+    check_number("commit.inbox_seen", commit.inbox_seen)
+    for i, event in enumerate(commit.entries):
+        _check_kind(f"commit.entries[{i}]", event, Event)
+        if isinstance(event, TaskCreated | Ending):  # Keeps: gapless-log, terminal-is-final
+            raise BadInput(f"commit.entries[{i}]", f"{type(event).__name__} is not written as an ordinary entry")
     bodies = tuple(codec.encode(f"commit.entries[{i}]", event) for i, event in enumerate(commit.entries))
     takes = tuple((number, i) for i, event in enumerate(commit.entries) for number in numbers_taken(event))
     _check_takes(takes)
     ending_entry = commit.next.entry if isinstance(commit.next, End) else None
+    if ending_entry is not None:
+        _check_kind("commit.next.entry", ending_entry, Ending)
     ending = None if ending_entry is None else codec.encode("commit.next.entry", ending_entry)
     posts = [lower_item(post.task_id, post.item, post.key, field="commit.posts") for post in commit.posts]
     if ending_entry is not None and claim.parent is not None:
@@ -171,6 +178,7 @@ def lower_item(task_id: str, item: Item, key: str | None, *, field: str = "item"
     Raises:
         BadInput: also for ``TimerFired``: only the store makes it. Keeps: timers-once.
     """
+    _check_kind(field, item, Item)
     if isinstance(item, TimerFired):
         raise BadInput(field, "TimerFired is made by the store alone; post an ExternalEvent instead")
     check_name("task_id", task_id, chars_max=limits.TASK_ID_CHARS_MAX)
@@ -228,6 +236,13 @@ def check_claim_input(
     check_count("limit", limit, limits.CLAIM_LIMIT_MAX)
 
 
+def check_number(field: str, number: int) -> None:
+    """Refuse a position that is not in 0 .. ``INTEGER_MAX``."""
+    found: object = number
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= limits.INTEGER_MAX:
+        raise BadInput(field, f"from 0 to {limits.INTEGER_MAX}, found {number!r}")
+
+
 def check_lease(lease_seconds: float) -> None:
     """A lease is a positive span of at most a week."""
     check_span("lease_seconds", lease_seconds, limits.LEASE_SECONDS_MAX)
@@ -243,6 +258,15 @@ def check_span(field: str, seconds: float, seconds_max: float, *, zero: bool = F
         raise BadInput(field, f"{least} and at most {seconds_max:g} seconds, found {seconds!r}")
 
 
+def check_instant(field: str, seconds: float) -> None:
+    """Refuse an instant beyond the year 9999; one in the past is due at once."""
+    number: object = seconds
+    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+        raise BadInput(field, f"expected a finite number of seconds since 1970, found {seconds!r}")
+    if abs(seconds) > limits.INSTANT_SECONDS_MAX:
+        raise BadInput(field, f"at most {limits.INSTANT_SECONDS_MAX:g} seconds from 1970, found {seconds!r}")
+
+
 def check_count(field: str, count: int, count_max: int) -> None:
     """Refuse a page size or limit that is not in 1 .. ``count_max``."""
     number: object = count
@@ -256,19 +280,21 @@ def _targets(commit: Commit) -> tuple[Target, Target]:
             running = _target(Cause.CONTINUE)
             return running, running
         case Suspend(wake_on=wake_on, keep=keep, known=known):
-            ready_at = micros(wake_on.fire_at) if isinstance(wake_on, TimerFired) else None
+            _check_kind("wake_on", wake_on, WakeCondition)
             body = codec.encode("wake_on", wake_on)
+            if isinstance(wake_on, TimerFired):
+                check_instant("wake_on.fire_at", wake_on.fire_at)
+            ready_at = micros(wake_on.fire_at) if isinstance(wake_on, TimerFired) else None
             key = check_name("wake_on", condition_key(wake_on), chars_max=limits.KEY_CHARS_MAX)
             cause = Cause.KEEP if keep else Cause.SUSPEND
+            ready = _target(Cause.CONTINUE) if keep else _PENDING_NOW
+            missing = members_missing(wake_on, known)
+            if missing == 0:  # every member has ended: no later item would end the wait. Keeps: never-stuck
+                return ready, ready
             waiting = _target(
-                cause,
-                ready_at=ready_at,
-                wake_on=wake_on,
-                wake_on_body=body,
-                wake_key=key,
-                wake_missing=members_missing(wake_on, known),
+                cause, ready_at=ready_at, wake_on=wake_on, wake_on_body=body, wake_key=key, wake_missing=missing
             )
-            return waiting, _target(Cause.CONTINUE) if keep else _PENDING_NOW
+            return waiting, ready
         case PutBack(delay_seconds=delay):
             check_span("delay_seconds", delay, limits.DELAY_SECONDS_MAX, zero=True)
             back = _target(Cause.PUT_BACK, ready_in=micros(delay))
@@ -325,6 +351,14 @@ def check_content(body: bytes) -> bytes:
     if len(body) > limits.CONTENT_BYTES_MAX:
         raise BadInput("content", f"at most {limits.CONTENT_BYTES_MAX} bytes, found {len(body)}")
     return body
+
+
+def _check_kind(field: str, value: object, kinds: UnionType) -> None:
+    """Refuse what is not of these kinds: callers without a type checker are told, too."""
+    if not isinstance(value, kinds):
+        raise BadInput(
+            field, f"expected one of {', '.join(k.__name__ for k in get_args(kinds))}, found {type(value).__name__}"
+        )
 
 
 def _check_takes(takes: Sequence[tuple[int, int]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 
 from noeta.core.errors import CommitUnknown, StoreUnavailable
 from noeta.core.runner.lease import Held
@@ -60,7 +61,7 @@ class Dispatcher:
         self.store = store
         self.queues = queues
         self.world: World = world or ThreadWorld()
-        self._tokens = self.world.random("claim-tokens")
+        self._tokens: dict[str, Random] = {}
 
     def over(self, world: World, store: Store) -> Dispatcher:
         """The same queues, through another handle on the store."""
@@ -72,7 +73,9 @@ class Dispatcher:
         Raises:
             StoreUnavailable: nothing was claimed, or nobody can tell: such a claim just runs out.
         """
-        token = f"{self._tokens.getrandbits(128):032x}"
+        if worker_id not in self._tokens:
+            self._tokens[worker_id] = self.world.random(f"claim-tokens/{worker_id}")
+        token = f"{self._tokens[worker_id].getrandbits(128):032x}"
         asked_at = self.world.monotonic()
         try:
             claims = self.store.claim(worker_id, self.queues, lease_seconds, token=token)

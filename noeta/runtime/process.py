@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from noeta.backends.stores.around import AroundStore, Call
 from noeta.core.errors import BadInput
@@ -21,8 +21,12 @@ from noeta.core.world import World
 from noeta.runtime.reliability import ReliabilityEvent, ReliabilitySink, tell
 
 T = TypeVar("T")
-LOG_SECONDS: float = 10.0
+_log = logging.getLogger("noeta.worker")
+LOG_SECONDS: Final = 10.0
 """A trouble that lasts is logged once per this many seconds, with how often it came."""
+
+LINE_SECONDS: Final = 1.0
+"""Two lines about trouble are at least this far apart, however often it comes and goes."""
 
 
 class PointStore(AroundStore):
@@ -44,33 +48,37 @@ class PointStore(AroundStore):
 
 
 class Trouble:
-    """Logs a trouble that lasts without flooding: at once when it begins, then once per ``LOG_SECONDS``, and when
-    it is over."""
+    """Logs a trouble that lasts without flooding: when it begins, once per ``LOG_SECONDS``, and when it is over."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
-        self._log = logging.getLogger(f"noeta.{name}")
         self._since: float | None = None
-        self._said_at = 0.0
-        self.failures = 0
+        self._said_at: float | None = None
+        self._failures = 0
 
     def failed(self, what: str, error: BaseException) -> None:
         """Count one failure."""
-        now = self._world.monotonic()
-        self.failures += 1
+        begins = self._since is None
         if self._since is None:
-            self._since = now
-        elif now - self._said_at < LOG_SECONDS:
-            return
-        self._said_at = now
-        self._log.warning("%s failed (%d in a row): %s: %s", what, self.failures, type(error).__name__, error)
+            self._since = self._world.monotonic()
+        self._failures += 1
+        if self._may_say(LINE_SECONDS if begins else LOG_SECONDS):
+            _log.warning("%s failed (failure %d): %s: %s", what, self._failures, type(error).__name__, error)
 
     def worked(self, what: str) -> None:
         """The trouble, if there was one, is over."""
         if self._since is not None:
             seconds = self._world.monotonic() - self._since
-            self._log.warning("%s works again after %.1f s and %d failures", what, seconds, self.failures)
-        self._since, self.failures = None, 0
+            if self._may_say(LINE_SECONDS):
+                _log.warning("%s works again after %.1f s and %d failures", what, seconds, self._failures)
+            self._since, self._failures = None, 0
+
+    def _may_say(self, pause: float) -> bool:
+        now = self._world.monotonic()
+        if self._said_at is not None and now - self._said_at < pause:
+            return False
+        self._said_at = now
+        return True
 
 
 class Process:
@@ -105,7 +113,7 @@ class Process:
         """Per task: the last seq at which its log could not be read, and how many claims in a row."""
         self._renewing = heartbeat_interval > 0
         self._sink = reliability_sink
-        self._trouble = Trouble(world, "lease")
+        self.trouble = Trouble(world)
         self._keeper = LeaseKeeper(
             world,
             self.store,
@@ -114,9 +122,14 @@ class Process:
             heartbeat_max=heartbeat_max,
             wait=heartbeat_wait,
             on_lost=self._lost,
-            on_error=lambda error: self._trouble.failed("renewing the leases", error),
-            on_renewed=lambda: self._trouble.worked("renewing the leases"),
+            on_error=lambda error: self.trouble.failed("renewing the leases", error),
+            on_renewed=lambda: self.trouble.worked("renewing the leases"),
         )
+
+    def start(self) -> None:
+        """Begin to renew. Loops that share this process start it before they run."""
+        if self._renewing:
+            self._keeper.start()
 
     def keep(self, held: Held) -> None:
         """Renew this claim until it is dropped."""

@@ -120,6 +120,7 @@ class WorkerService:
 
     def run(self) -> bool:
         """Run until ``stop()``; whether every step ended and gave its task back."""
+        self._process.start()
         running = [self._world.spawn(f"loop-{i}", loop.run_forever) for i, loop in enumerate(self._loops, start=1)]
         self._world.wait_any([self._stop], None)
         deadline = self._world.monotonic() + self._grace + EXIT_SLACK_SECONDS

@@ -25,7 +25,7 @@ from noeta.runtime.leased import (
     resolve_engine,
     run_leased_task,
 )
-from noeta.runtime.process import Process, Trouble
+from noeta.runtime.process import Process
 from noeta.runtime.reliability import ReliabilityEvent, ReliabilitySink, tell
 from noeta.runtime.seams import SeamWorld
 from noeta.runtime.signals import install_stop_signals
@@ -112,7 +112,7 @@ class WorkerLoop:
         self._next_goal_handle = next_goal_handle
         self._stop: Event = world.event()
         self._swept_at = self._polled_at = world.monotonic()
-        self._trouble = Trouble(world, "worker")
+        self._failures = 0
         self._running = False
         self._abandoned = False
 
@@ -266,7 +266,7 @@ class WorkerLoop:
                         lambda: put_back_over_quota(self._dispatcher.store, lease.held),
                     )
             case StoreUnavailable() | CommitUnknown():
-                self._trouble.failed(f"the step of task {lease.task_id}", result)
+                self._process.trouble.failed(f"the step of task {lease.task_id}", result)
             case BaseException():
                 self._fail(lease, result)
             case "skipped":
@@ -294,13 +294,16 @@ class WorkerLoop:
             _log.info("%s: %s", what, error)
             return None
         except Exception as error:
-            self._trouble.failed(what, error)
+            self._failures += 1
+            self._process.trouble.failed(what, error)
             return None
-        self._trouble.worked("the store")
+        self._failures = 0
+        self._process.trouble.worked("the store")
         return answer
 
     def _pause(self) -> None:
-        seconds = self._poll_interval * 2 ** min(self._trouble.failures, 10)
+        """Until the next look; longer and longer while the store is out of reach."""
+        seconds = self._poll_interval * 2 ** min(self._failures, 10)
         seconds = max(self._poll_interval, min(seconds, STORE_PAUSE_SECONDS_MAX))
         if self._sleep is not None:
             self._sleep(seconds)

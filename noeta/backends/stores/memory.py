@@ -395,8 +395,7 @@ class MemoryStore:
 
     def read(self, task_id: str, after: int = 0, *, limit: int = 1_000) -> LogPage:
         lower.check_count("limit", limit, limits.PAGE_ENTRIES_MAX)
-        if after < 0:
-            raise BadInput("after", f"at least 0, found {after}")
+        lower.check_number("after", after)
         with self._lock:
             task = self._task(task_id)
             row = task.row
@@ -457,6 +456,7 @@ class MemoryStore:
     def put_snapshot(self, task_id: str, snapshot: Snapshot) -> None:
         lower.check_content(snapshot.body)
         check_name("snapshot.version", snapshot.version)
+        lower.check_number("snapshot.seq", snapshot.seq)
         with self._lock:
             task = self._task(task_id)
             known = task.snapshots.get(snapshot.version)

@@ -115,6 +115,10 @@ class LeaseKeeper:
     def keep(self, held: Held) -> None:
         """Keep this claim alive from now on."""
         self._held[held.key] = held
+        self.start()
+
+    def start(self) -> None:
+        """Begin to beat, if it has not begun. Loops that share a keeper start it before they run."""
         if not self._running:
             self._running = True
             self._world.spawn("lease-keeper", self._run)

@@ -174,7 +174,7 @@ class Runner:
 
     def _flush(self, next: Next, *more: Event) -> Appended:
         """Commit what was noted, and more entries that only count once they are durable."""
-        commit = Commit((*self._noted, *more), next, self._inbox_seen)
+        commit = Commit((*self._noted, *more), next, self._seen(next))
         sealed = [event for event in self._noted if isinstance(event, StepAttemptAbandoned)]
         appended = self._held.append(self._durable_seq, commit)
         self._noted.clear()
@@ -182,6 +182,15 @@ class Runner:
         for seal in sealed:
             self._on_seal(seal.reason, seal.abandoned_from_seq)
         return appended
+
+    def _seen(self, next: Next) -> int:
+        """The newest item this decision took into account. An unread one that would end the wait at once is not of
+        them, though it was read (an open turn is called again before it is taken): the row becomes pending, and
+        the next claim is woken by it. Keeps: wake-once."""
+        if isinstance(next, Suspend):
+            ready = [item.number for item in self._unread if matches_wake(next.wake_on, item.item)]
+            return min([self._inbox_seen, *(number - 1 for number in ready)])
+        return self._inbox_seen
 
     # -- waking --------------------------------------------------------------------------------------------
 

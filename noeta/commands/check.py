@@ -1,0 +1,66 @@
+"""`noeta check`: judge a run directory again, or a live store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from noeta.core.errors import BadInput
+
+SCHEMES = ("postgresql://", "postgres://")
+
+
+def check(
+    target: Annotated[str, typer.Argument(help="A run directory (runs/latest), or postgresql://… of a live store.")],
+    schema: Annotated[str, typer.Option(help="The live store's schema.")] = "noeta",
+) -> None:
+    """Judge by the laws what a run left behind, or, read-only and in pages, a live Postgres store.
+
+    Of a live store only the laws that need nothing but logs and rows are judged. Exit codes: 0 valid, 1 invalid,
+    2 unknown (nothing seen is unknown), 3 the check itself failed, 64 bad usage.
+    """
+    code = _live(target, schema) if target.startswith(SCHEMES) else _directory(Path(target))
+    raise typer.Exit(code)
+
+
+def _directory(path: Path) -> int:
+    from noeta.chaos.evidence_dir import RUN, RunDir
+    from noeta.chaos.report import last_lines, story, summary
+    from noeta.chaos.verdicts import judge
+
+    if not (path / RUN).is_file():
+        raise BadInput("target", f"expected a run directory with a {RUN}, or postgresql://…, found {str(path)!r}")
+    judgement = judge(RunDir(path))
+    for line in summary(judgement):
+        typer.echo(line)
+    if judgement.exit_code == 1:
+        typer.echo(story(judgement))
+    for line in last_lines(judgement, str(path)):
+        typer.echo(line)
+    return judgement.exit_code
+
+
+def _live(dsn: str, schema: str) -> int:
+    import psycopg
+
+    from invariants import check_all, explain_report
+    from noeta.chaos.live_evidence import LIVE_LAWS, LiveEvidence
+    from noeta.testing.postgres.source import address_of
+
+    try:
+        where = address_of(dsn)
+    except psycopg.Error:
+        raise BadInput("target", "this connection string cannot be read") from None
+    try:
+        with LiveEvidence(dsn, schema) as evidence:
+            evidence.check_schema()
+            report = check_all(evidence, LIVE_LAWS)
+            typer.echo(explain_report(report, evidence.run), nl=False)
+    except psycopg.errors.UndefinedTable:
+        raise BadInput("schema", f"there is no noeta store in schema {schema!r} at {where}") from None
+    except psycopg.Error as error:
+        first = str(error).strip().splitlines()[:1]
+        raise BadInput("target", f"the Postgres at {where} does not answer: {''.join(first)}") from None
+    return report.verdict.exit_code
