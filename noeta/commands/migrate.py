@@ -16,4 +16,4 @@ def migrate(
     from noeta.backends.stores.pg_migrate import migrate as bring_up_to_date
 
     applied = bring_up_to_date(store, schema)
-    typer.echo(f"schema {schema}: " + (f"applied {', '.join(applied)}" if applied else "up to date"))
+    typer.echo(f"schema {schema}: " + (f"applied {', '.join(map(str, applied))}" if applied else "up to date"))

@@ -1,0 +1,1 @@
+"""The laws, one per file; ``invariants.catalogue.LAWS`` is the list."""

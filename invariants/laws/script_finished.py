@@ -1,0 +1,287 @@
+"""Every task does what its script foretells, and a failure is excused only by a fault that can be named.
+
+A script is deterministic, so its outcome is known before the run. Faults may push a task into a bound: three
+interrupted model calls, a call whose outcome nobody knows, ten takeovers. Such an outcome counts as excused only
+when *every* attempt stands under an epoch of its own and the history names the fault that hit the holder of
+that epoch. Otherwise a runtime that fails its tasks at the first difficulty would look as good as one that
+carries on. Above ``EXCUSED_MAX`` even excused outcomes make the run unknown: too little was tested.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import groupby
+from typing import Final
+
+from invariants.evidence import FaultSeen, Foretold, LogEntry, Outcome, RunFacts, TaskEvidence
+from invariants.law import Fact, Finding, Law, Tally
+from invariants.wording import instant, kind, shorten, span
+from noeta.core import texts
+from noeta.core.events import (
+    Ending,
+    ModelCalled,
+    ModelReplied,
+    TaskCancelled,
+    TaskCompleted,
+    TaskFailed,
+    TaskSuspended,
+    TaskWoken,
+    ToolFinished,
+    ToolStarted,
+    TurnFailed,
+    numbers_taken,
+)
+from noeta.core.task import TAKEOVERS_MAX
+from noeta.core.wake import NEXT_GOAL, HumanResponseReceived
+
+EXCUSED_MAX: Final = 0.05
+"""The share of tasks whose outcome may be excused by faults before the run says too little."""
+
+
+class Bound(StrEnum):
+    """The bounds that faults can push a task into."""
+
+    MODEL_ATTEMPTS = "model_attempts"
+    UNKNOWN_CALL = "unknown_call"
+    TAKEOVERS = "takeovers"
+
+
+@dataclass(frozen=True, slots=True)
+class BoundHit:
+    """A bound that the log shows was hit, at ``entry``, after attempts under ``epochs``; ``needed`` of them must
+    have been struck, each under an epoch of its own."""
+
+    bound: Bound
+    entry: LogEntry
+    epochs: tuple[int, ...]
+    needed: int
+
+
+def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
+    """One task's outcome beside its script."""
+    script = task.foretold
+    if script is None:
+        return
+    tally.saw()
+    actual = _outcome(task.log[-1]) if task.log else None
+    if actual is None:
+        yield _unfinished(task, script, run)
+        return
+    differs = _difference(task, script, actual)
+    if differs is None:
+        yield from _untaken(task, script, actual)
+        return
+    code, words = differs
+    unexcused = _unexcused(task, script, run)
+    if unexcused is None:
+        tally.counts["excused"] += 1
+        return
+    why, witnesses = unexcused
+    yield Finding(code, f"{words}; {why}", (script, task.log[-1], *witnesses))
+
+
+def conclude(run: RunFacts, tally: Tally) -> None:
+    """Too many excuses say that the run tested too little."""
+    excused = tally.counts["excused"]
+    if excused > EXCUSED_MAX * tally.seen:
+        tally.doubt(
+            f"{excused} of {tally.seen} outcomes are excused by faults, more than {EXCUSED_MAX:.0%}: too little was "
+            f"tested"
+        )
+
+
+def _outcome(last: LogEntry) -> Outcome | None:
+    match last.event:
+        case TaskCompleted():
+            return Outcome.COMPLETED
+        case TaskFailed():
+            return Outcome.FAILED
+        case TaskCancelled():
+            return Outcome.CANCELLED
+        case TaskSuspended():
+            return Outcome.WAITING
+        case _:
+            return None
+
+
+def _unfinished(task: TaskEvidence, script: Foretold, run: RunFacts) -> Finding:
+    if not task.log:
+        return Finding("unfinished", f"{task.task} should end {script.outcome.value}; but it has no log", (script,))
+    last = task.log[-1]
+    pace = "nobody knows whether it was still moving"
+    if task.final is not None:
+        quiet = task.final.at - last.at
+        moving = "it was still moving: slow" if quiet <= run.stuck_after else "it had stopped moving: stuck"
+        pace = f"its last entry was {span(quiet)} old at the deadline, {moving}"
+    return Finding(
+        "unfinished",
+        f"{task.task} should end {script.outcome.value}; but its log stops at seq {last.seq} {kind(last.event)} "
+        f"at {instant(last.at)}; {pace}",
+        (script, last),
+    )
+
+
+def _difference(task: TaskEvidence, script: Foretold, actual: Outcome) -> tuple[str, str] | None:
+    """The first way in which the log is not what the script foretells, as a code and words."""
+    last = task.log[-1].event
+    failed = tuple(entry.event.reason for entry in task.log if isinstance(entry.event, TurnFailed))
+    reason = last.reason if isinstance(last, TaskFailed) else None
+    name = task.task
+    if actual is not script.outcome:
+        why = f" ({reason})" if reason else ""
+        return "wrong-outcome", f"{name} should end {script.outcome.value}; but it ended {actual.value}{why}"
+    if script.reason is not None and reason is not None and reason != script.reason:
+        return "wrong-reason", f"{name} should fail for {script.reason}; but it failed for {reason}"
+    if (failed != script.failures) if script.turns is not None else (_runs(failed) != _runs(script.failures)):
+        foretold, found = (", ".join(reasons[:5]) or "none" for reasons in (script.failures, failed))
+        return "turn-failed", f"the turns of {name} foretold to fail: {foretold}; but those that failed: {found}"
+    if script.answer is not None and isinstance(last, TaskCompleted | TaskSuspended) and last.answer != script.answer:
+        said = "nothing" if last.answer is None else repr(shorten(last.answer))
+        return "wrong-answer", f"{name} should answer {shorten(script.answer)!r}; but it answered {said}"
+    turns = sum(_ends_turn(entry) for entry in task.log)
+    if script.turns is not None and turns != script.turns:
+        return "wrong-turns", f"{name} should end {script.turns} turns; but its log ends {turns}"
+    return _calls_differ(task, script)
+
+
+def _runs(reasons: tuple[str, ...]) -> list[str]:
+    """The reasons, each run of the same one as one: a message to a task that rests after a failed turn opens that
+    turn again, and it fails again."""
+    return [reason for reason, _ in groupby(reasons)]
+
+
+def _calls_differ(task: TaskEvidence, script: Foretold) -> tuple[str, str] | None:
+    if script.calls is None:
+        return None
+    made: Counter[str] = Counter()
+    for entry in task.log:
+        if isinstance(entry.event, ModelReplied):
+            made.update(call.tool for call in entry.event.calls)
+    for tool in sorted({*made, *script.calls}):
+        if made[tool] != script.calls.get(tool, 0):
+            words = f"{task.task} should call {tool} {script.calls.get(tool, 0)} times; but its log has {made[tool]}"
+            return "wrong-calls", words
+    return None
+
+
+def _ends_turn(entry: LogEntry) -> bool:
+    event = entry.event
+    if isinstance(event, TaskSuspended):
+        return isinstance(event.wake_on, HumanResponseReceived) and event.wake_on.handle == NEXT_GOAL
+    return isinstance(event, Ending)
+
+
+def _untaken(task: TaskEvidence, script: Foretold, actual: Outcome) -> Iterator[Finding]:
+    """Messages that the script needs and that lie in the inbox although the task is done."""
+    if task.final is None or actual not in (Outcome.COMPLETED, Outcome.WAITING):
+        return
+    needed = set(script.messages)
+    sent = {one.number: one for one in task.sent if one.number is not None and one.key in needed}
+    taken = {number for entry in task.log for number in numbers_taken(entry.event)}
+    unread = {item.number for item in task.final.unread}
+    for number, one in sorted(sent.items()):
+        if number not in taken and number in unread:
+            yield Finding(
+                "message-untaken",
+                f"{task.task} reached its foretold end; but message {one.key} (number {number}) still lies unread",
+                (script, one, task.log[-1]),
+            )
+
+
+def _unexcused(task: TaskEvidence, script: Foretold, run: RunFacts) -> tuple[str, tuple[Fact, ...]] | None:
+    """Why faults do not excuse the outcome; None if they do: a bound was hit by named faults, and none without
+    them, other than those that the script reaches by itself."""
+    proven = False
+    for hit in bounds_hit(task):
+        why = _unproven(task, hit, run)
+        if why is None and hit.bound.value in script.excusable:
+            proven = True
+        elif why is not None and hit.bound.value not in script.bounds:
+            return why
+    return None if proven else ("and no bound was hit that faults could excuse", ())
+
+
+def _unproven(task: TaskEvidence, hit: BoundHit, run: RunFacts) -> tuple[str, tuple[Fact, ...]] | None:
+    distinct = sorted(set(hit.epochs))
+    struck: dict[int, FaultSeen] = {}
+    for epoch in distinct:
+        fault = run.held_when_struck(task.task, epoch)
+        if fault is not None:
+            struck[epoch] = fault
+    what = f"the bound {hit.bound.value} at seq {hit.entry.seq}"
+    if len(distinct) < hit.needed:
+        return f"and {what} counts {hit.needed} attempts under only {len(distinct)} epochs {distinct}", (hit.entry,)
+    if len(struck) < hit.needed:
+        missing = [epoch for epoch in distinct if epoch not in struck]
+        named = f"no fault hit the holder of epoch {', '.join(map(str, missing[:5]))}"
+        return f"and {what} is not excused: {named}", (hit.entry, *struck.values())
+    return None
+
+
+@dataclass(slots=True)
+class _Open:
+    """Attempts since the last answer."""
+
+    model: list[int] = field(default_factory=list)
+    starts: dict[str, list[int]] = field(default_factory=dict)
+
+
+def bounds_hit(task: TaskEvidence) -> Iterator[BoundHit]:
+    """The bounds that the log shows were hit, each with the attempts that led there."""
+    seen = _Open()
+    before_epoch = 0
+    for entry in task.log:
+        match entry.event:
+            case ModelCalled():
+                seen.model.append(entry.epoch)
+            case ModelReplied():
+                seen.model.clear()
+            case TaskWoken():
+                seen.model.clear()
+            case ToolStarted():
+                seen.starts.setdefault(entry.event.call_id, []).append(entry.epoch)
+            case ToolFinished(source="unknown"):
+                starts = tuple(seen.starts.get(entry.event.call_id, ()))
+                yield BoundHit(Bound.UNKNOWN_CALL, entry, starts, len(starts))
+            case TurnFailed() | TaskFailed():
+                yield from _failure(entry, entry.event, seen, before_epoch)
+                seen.model.clear()
+            case _:
+                pass
+        before_epoch = entry.epoch
+
+
+def _failure(entry: LogEntry, failed: TurnFailed | TaskFailed, seen: _Open, before_epoch: int) -> Iterator[BoundHit]:
+    # A provider that cannot answer fails a turn with the same reason; only the message tells the bound.
+    if failed.message == texts.MODEL_CALL_INTERRUPTED and seen.model:
+        yield BoundHit(Bound.MODEL_ATTEMPTS, entry, tuple(seen.model), len(seen.model))
+    if failed.reason == texts.TOO_MANY_TAKEOVERS:
+        yield BoundHit(Bound.TAKEOVERS, entry, tuple(range(before_epoch, entry.epoch)), TAKEOVERS_MAX)
+
+
+LAW = Law(
+    key="script-finished",
+    title="Every script is finished",
+    statement=(
+        "Every task ends by the deadline with the outcome its script foretells; a bounded failure counts only where "
+        "each of its attempts stands under its own epoch and the history names the fault that hit its holder; over 5 % "
+        "excused is unknown."
+    ),
+    source="One writer and crash recovery (the proof: make cluster)",
+    reads="what the scripts foretell, the log, and the faults that struck",
+    codes={
+        "unfinished": "the task did not end by the deadline",
+        "wrong-outcome": "it ended another way than foretold, and no fault excuses it",
+        "wrong-reason": "it failed for another reason than foretold",
+        "turn-failed": "a turn failed that should not, and no fault excuses it",
+        "wrong-answer": "it answered something else, and no fault excuses it",
+        "wrong-turns": "more or fewer turns ended than foretold",
+        "wrong-calls": "a tool was called more or less often than foretold",
+        "message-untaken": "it reached its end with a needed message still unread",
+    },
+    check=check,
+    conclude=conclude,
+)

@@ -1,0 +1,125 @@
+"""An item reaches its task once: taken by one entry, or still unread, or stamped unread by the end.
+
+Items are numbered per task, from 1 without a gap, so every number up to the row's ``inbox_seq`` must be in
+exactly one of these places. Keys are judged from what clients were told: one key, one number, for ever, also
+after its item was taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from invariants.evidence import FinalRow, LogEntry, RunFacts, Sent, TaskEvidence
+from invariants.law import Finding, Law, Tally
+from invariants.wording import instant, kind
+from noeta.core.events import numbers_taken
+from noeta.core.task import Status
+
+
+def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
+    """Where each item went."""
+    taken: dict[int, LogEntry] = {}
+    for entry in task.log:
+        for number in numbers_taken(entry.event):
+            tally.saw()
+            first = taken.setdefault(number, entry)
+            if first is not entry:
+                yield Finding(
+                    "taken-twice",
+                    f"{task.holder(first.epoch)} took item {number} of {task.task} at seq {first.seq} under epoch "
+                    f"{first.epoch}; but {task.holder(entry.epoch)} took it again at seq {entry.seq} "
+                    f"{kind(entry.event)} under epoch {entry.epoch}",
+                    (first, entry),
+                )
+    yield from _keys(task, tally)
+    if task.final is not None:
+        yield from _places(task.task, task.final, taken, {one.number: one for one in task.sent})
+
+
+def _keys(task: TaskEvidence, tally: Tally) -> Iterator[Finding]:
+    """Answers to clients: one key, one number."""
+    numbers: dict[str, Sent] = {}
+    keys: dict[int, Sent] = {}
+    for one in task.sent:
+        if one.number is None or one.outcome not in ("stored", "repeat"):
+            continue
+        tally.saw()
+        if one.key is not None:
+            first = numbers.setdefault(one.key, one)
+            if first.number != one.number:
+                yield Finding(
+                    "key-forgotten",
+                    f"key {one.key} was stored for {task.task} as number {first.number} at {instant(first.at)}; but a "
+                    f"repeat was answered {one.outcome} as number {one.number} at {instant(one.at)}",
+                    (first, one),
+                )
+        other = keys.setdefault(one.number, one)
+        if other.key != one.key and other.outcome == one.outcome == "stored":
+            yield Finding(
+                "number-reused",
+                f"number {one.number} of {task.task} was given to key {other.key} and to key {one.key}",
+                (other, one),
+            )
+
+
+def _places(task: str, final: FinalRow, taken: dict[int, LogEntry], sent: dict[int | None, Sent]) -> Iterator[Finding]:
+    """Each number up to the newest is in exactly one place."""
+    unread = {item.number for item in final.unread}
+    newest = final.row.inbox_seq
+    for number in sorted(unread & taken.keys()):
+        yield Finding(
+            "taken-yet-unread",
+            f"item {number} of {task} was taken at seq {taken[number].seq}; but it still lies unread in the inbox",
+            (taken[number], final),
+        )
+    for number in sorted(number for number in taken if number > newest):
+        yield Finding(
+            "never-posted",
+            f"seq {taken[number].seq} of {task} takes item {number}; but the inbox never got past number {newest}",
+            (taken[number], final),
+        )
+    ended = final.row.status is Status.TERMINAL
+    if ended and final.stamped is None:
+        return
+    placed = taken.keys() | unread | set(final.stamped or ())
+    complete = newest if final.inbox_seen is None else min(newest, final.inbox_seen)
+    for number in range(1, complete + 1):
+        if number not in placed:
+            one = sent.get(number)
+            what = (
+                f"item {number}" if one is None else f"message {one.key} (number {number}), acknowledged to its sender,"
+            )
+            yield Finding(
+                "vanished",
+                f"{what} of {task} is neither taken by an entry nor unread in the inbox"
+                + (" nor stamped by the end" if ended else ""),
+                (final,) if one is None else (one, final),
+            )
+    for number in sorted(number for number in sent if number is not None and number > newest):
+        yield Finding(
+            "vanished",
+            f"message {sent[number].key} of {task} was acknowledged as number {number}; but its inbox never got past "
+            f"{newest}",
+            (sent[number], final),
+        )
+
+
+LAW = Law(
+    key="taken-once",
+    title="Taken once",
+    statement=(
+        "An inbox item is taken by exactly one append, or stamped unread by the terminal one; a repeat with the same "
+        "dedupe key is dropped, also after the first was taken."
+    ),
+    source="Tasks and waking; One writer and crash recovery (every message is taken exactly once)",
+    reads="the log, the final inbox, and what clients were answered",
+    codes={
+        "taken-twice": "two entries take the same item",
+        "taken-yet-unread": "a taken item is still in the inbox",
+        "never-posted": "an entry takes a number that no post was given",
+        "vanished": "an item is nowhere",
+        "key-forgotten": "a repeat with a known key was given a number of its own",
+        "number-reused": "two keys were given one number",
+    },
+    check=check,
+)

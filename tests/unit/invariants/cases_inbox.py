@@ -1,0 +1,219 @@
+"""Histories for the laws about items and waits: taken-once, wake-once, never-stuck."""
+
+from __future__ import annotations
+
+from tests.unit.invariants.case import invalid, unknown, valid
+
+TAKEN_ONCE = (
+    valid(
+        "taken-once",
+        "one taken, one unread",
+        "1/0 created; sent a 1; sent b 2; 2/1 taken 1; end running/1 w1 inbox=2 unread=2:human",
+    ),
+    valid("taken-once", "a repeat is dropped", "1/0 created; sent a 1; 2/1 taken 1; sent a 1 repeat; sent a - repeat"),
+    valid(
+        "taken-once",
+        "stamped by the end",
+        "1/0 created; 2/1 taken 1; 3/1 completed; end terminal/1 last=3 inbox=2 stamped=2",
+    ),
+    valid(
+        "taken-once",
+        "an ended task whose stamps nobody can read",
+        "1/0 created; 2/1 taken 1; 3/1 completed; end terminal/1 last=3 inbox=2",
+    ),
+    valid(
+        "taken-once",
+        "an inbox too long to read to its end",
+        "1/0 created; 2/1 taken 1; end running/1 w1 inbox=9 seen=1",
+    ),
+    invalid("taken-once", "taken twice", "1/0 created; 2/1 taken 1; 3/2 taken 1", "taken-twice"),
+    invalid(
+        "taken-once",
+        "taken by a message and by a wake",
+        "1/0 created; 2/1 taken 1; 3/1 suspended human; 4/2 woken 1 human",
+        "taken-twice",
+    ),
+    invalid(
+        "taken-once",
+        "taken and still there",
+        "1/0 created; 2/1 taken 1; end running/1 w1 inbox=1 unread=1:human",
+        "taken-yet-unread",
+    ),
+    invalid(
+        "taken-once", "an item that never was", "1/0 created; 2/1 taken 3; end running/1 w1 inbox=0", "never-posted"
+    ),
+    invalid("taken-once", "gone", "1/0 created; 2/1 taken 1; end running/1 w1 inbox=2", "vanished"),
+    invalid(
+        "taken-once",
+        "gone at the end",
+        "1/0 created; 2/1 taken 1; 3/1 completed; end terminal/1 last=3 inbox=2 stamped=",
+        "vanished",
+    ),
+    invalid(
+        "taken-once",
+        "acknowledged and never numbered",
+        "1/0 created; sent a 1; end pending/0 last=1 inbox=0",
+        "vanished",
+    ),
+    invalid(
+        "taken-once",
+        "the key was forgotten after the take",
+        "1/0 created; sent a 1; 2/1 taken 1; sent a 2",
+        "key-forgotten",
+    ),
+    invalid("taken-once", "two keys, one number", "1/0 created; sent a 1; sent b 1", "number-reused"),
+    unknown("taken-once", "nobody sent anything", "1/0 created; end pending/0 last=1"),
+    unknown("taken-once", "nothing", ""),
+)
+
+_WAITS = "1/0 created; 2/1 suspended human; "
+
+WAKE_ONCE = (
+    valid("wake-once", "a message", _WAITS + "3/2 woken 1 human; 4/2 called"),
+    valid("wake-once", "a timer", "1/0 created; 2/1 suspended timer:3; 3/2 woken 1 timer:3"),
+    valid("wake-once", "a cancel ends every wait", _WAITS + "3/2 woken 1 cancel; 4/2 cancelled"),
+    valid("wake-once", "a group", "1/0 created; 2/1 suspended group:g/2; 3/2 woken 1,2 group:g/2"),
+    valid(
+        "wake-once",
+        "a waiting task is cancelled from outside",
+        _WAITS + "3/2 woken 1 human; 4/2 suspended human; 5/3 cancelled",
+    ),
+    invalid("wake-once", "woken again", _WAITS + "3/2 woken 1 human; 4/3 woken 2 human", "woken-twice"),
+    invalid(
+        "wake-once",
+        "goes on with no wake",
+        _WAITS + "3/2 called; 4/2 replied; 5/2 suspended human; 6/3 woken 1 human",
+        "went-on-unwoken",
+    ),
+    invalid("wake-once", "a wake that takes nothing", _WAITS + "3/2 woken - human", "took-nothing"),
+    invalid("wake-once", "somebody else's wake", _WAITS + "3/2 woken 1 event:rain", "other-wake"),
+    invalid(
+        "wake-once",
+        "an answer to another question",
+        "1/0 created; 2/1 suspended human:q1; 3/2 woken 1 human:q2",
+        "other-wake",
+    ),
+    invalid(
+        "wake-once", "a timer before its time", "1/0 created; 2/1 suspended timer:90; 3/2 woken 1 timer:90", "too-early"
+    ),
+    invalid(
+        "wake-once",
+        "a timer that is not the stored one",
+        "1/0 created; 2/1 suspended timer:2; 3/2 woken 1 timer:3",
+        "other-bytes",
+    ),
+    invalid(
+        "wake-once",
+        "a group with a result missing",
+        "1/0 created; 2/1 suspended group:g/2; 3/2 woken 1 group:g/2",
+        "group-unfinished",
+    ),
+    unknown("wake-once", "nobody was woken", _WAITS),
+    unknown("wake-once", "nothing", ""),
+)
+
+_IDLE = {"idle_since": {"default": 0}}
+_CHILD = "1/0 created; 2/1 suspended child:t.2-0.1; end suspended/1 last=2 on=child:t.2-0.1 at=90"
+_GROUP = "1/0 created; 2/1 suspended group:g/1; end suspended/1 last=2 on=group:g/1 at=90"
+_ENDED = "; on t.2-0.1; 1/0 created at=3; 2/1 completed at=4; end terminal/1 last=2 group=g at=90"
+
+NEVER_STUCK = (
+    valid("never-stuck", "ended", "1/0 created; 2/1 completed; end terminal/1 last=2"),
+    valid("never-stuck", "waits for a person", _WAITS + "end suspended/1 last=2 on=human at=900", **_IDLE),
+    valid(
+        "never-stuck",
+        "waits for an event",
+        "1/0 created; 2/1 suspended event:rain; end suspended/1 last=2 on=event:rain at=900",
+        **_IDLE,
+    ),
+    valid("never-stuck", "due for a moment", "1/0 created; end pending/0 last=1 ready=80 at=85", **_IDLE),
+    valid(
+        "never-stuck",
+        "due for long, the worker was busy until just now",
+        "1/0 created; end pending/0 last=1 ready=1 at=85",
+        idle_since={"default": 80_000_000},
+    ),
+    valid(
+        "never-stuck",
+        "another item",
+        _WAITS + "end suspended/1 last=2 on=human unread=1:event:rain inbox=1 at=90",
+        **_IDLE,
+    ),
+    valid(
+        "never-stuck",
+        "a timer far away",
+        "1/0 created; 2/1 suspended timer:900; end suspended/1 last=2 on=timer:900 ready=900 at=90",
+        **_IDLE,
+    ),
+    valid(
+        "never-stuck",
+        "a kept task whose owner has not heard yet",
+        _WAITS + "end suspended/1 w1 kept last=2 on=human unread=1:human~3 inbox=1 at=90 lease=91",
+        **_IDLE,
+    ),
+    valid(
+        "never-stuck",
+        "a child at work",
+        _CHILD + "; on t.2-0.1; 1/0 created; end running/1 w1 last=1 lease=95 at=90",
+        **_IDLE,
+    ),
+    valid(
+        "never-stuck",
+        "a child that has just ended",
+        _CHILD + "; on t.2-0.1; 1/0 created; 2/1 completed at=89; end terminal/1 last=2 at=91",
+        **_IDLE,
+    ),
+    invalid("never-stuck", "nobody claims it", "1/0 created; end pending/0 last=1 ready=1 at=90", "unclaimed", **_IDLE),
+    invalid(
+        "never-stuck",
+        "nobody takes over a lapsed lease",
+        "1/0 created; 2/1 called; end running/1 w1 last=2 lease=5 at=90",
+        "unclaimed",
+        **_IDLE,
+    ),
+    invalid(
+        "never-stuck",
+        "a timer that never fires",
+        "1/0 created; 2/1 suspended timer:5; end suspended/1 last=2 on=timer:5 ready=5 at=90",
+        "unclaimed",
+        **_IDLE,
+    ),
+    invalid(
+        "never-stuck",
+        "pending and never due",
+        "1/0 created; end pending/0 last=1 ready=- at=90",
+        "unclaimable",
+        **_IDLE,
+    ),
+    invalid(
+        "never-stuck", "a lost wake", _WAITS + "end suspended/1 last=2 on=human unread=1:human inbox=1", "wake-lost"
+    ),
+    invalid(
+        "never-stuck",
+        "a cancel that nobody hears",
+        _WAITS + "end suspended/1 last=2 on=human unread=1:cancel inbox=1",
+        "wake-lost",
+    ),
+    invalid(
+        "never-stuck",
+        "a whole group unheard",
+        "1/0 created; 2/1 suspended group:g/2; "
+        "end suspended/1 last=2 on=group:g/2 unread=1:child:a/g,2:child:b/g inbox=2",
+        "wake-lost",
+    ),
+    invalid(
+        "never-stuck",
+        "a kept task whose owner never hears",
+        _WAITS + "end suspended/1 w1 kept last=2 on=human unread=1:human~60 inbox=1 at=90 lease=91",
+        "wake-lost",
+        **_IDLE,
+    ),
+    invalid("never-stuck", "the child has ended", _CHILD + _ENDED, "child-ended", **_IDLE),
+    invalid("never-stuck", "there is no child", _CHILD, "child-absent", **_IDLE),
+    invalid("never-stuck", "the group has ended", _GROUP + _ENDED, "group-ended", **_IDLE),
+    unknown("never-stuck", "due, and no idle worker was seen", "1/0 created; end pending/0 last=1 ready=1 at=90"),
+    unknown("never-stuck", "no row was read", "1/0 created"),
+    unknown("never-stuck", "nothing", ""),
+)
+
+CASES = (*TAKEN_ONCE, *WAKE_ONCE, *NEVER_STUCK)
