@@ -1,0 +1,8 @@
+"""What the Postgres store costs, in figures that a noisy machine cannot blur: counts, and ratios within one run.
+
+    python -m bench [--quick] [--only NAME] [--json]
+
+Round trips, buffers and HOT updates are counted by the wire and by the server. Rates are ratios between
+neighbours in interleaved rounds, never seconds. Each run adds one line to `bench/results.jsonl`; the exit code
+is 0 when every target holds, 1 when one does not.
+"""
