@@ -163,10 +163,8 @@ def _interactive(draw: Drawing) -> tuple[Turn, ...]:
 def _interactive_hurt(draw: Drawing) -> tuple[Turn, ...]:
     hurts: list[Step] = [Fail(), Fail(None, retryable=False), Cut(), Empty(), Kill()]
     turns = []
-    for number, hurt in enumerate(draw.stream.shuffled(hurts)[:2], 1):
-        if not isinstance(hurt, Kill) and draw.stream.chance(0.5):
-            # Not beside a killer: a note after its end would make it kill three more workers.
-            draw.notes.append(number)
+    # No notes: one that comes after a failed turn opens it again, and it fails once more than foretold.
+    for hurt in draw.stream.shuffled(hurts)[:2]:
         turns.append(Turn((Tools((draw.ordinary(),)), *draw.padding(1), hurt)))
     turns.append(Turn((Tools((draw.ordinary(),)), Say())))
     return tuple(turns)

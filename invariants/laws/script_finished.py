@@ -35,6 +35,7 @@ from noeta.core.events import (
     numbers_taken,
 )
 from noeta.core.task import TAKEOVERS_MAX
+from noeta.core.tool import MAX_ATTEMPTS
 from noeta.core.wake import NEXT_GOAL, HumanResponseReceived
 
 EXCUSED_MAX: Final = 0.05
@@ -195,7 +196,7 @@ def _unexcused(task: TaskEvidence, script: Foretold, run: RunFacts) -> tuple[str
     """Why faults do not excuse the outcome; None if they do: a bound was hit by named faults, and none without
     them, other than those that the script reaches by itself."""
     proven = False
-    for hit in bounds_hit(task):
+    for hit in bounds_hit(task, run):
         why = _unproven(task, hit, run)
         if why is None and hit.bound.value in script.excusable:
             proven = True
@@ -227,9 +228,10 @@ class _Open:
 
     model: list[int] = field(default_factory=list)
     starts: dict[str, list[int]] = field(default_factory=dict)
+    tools: dict[str, str] = field(default_factory=dict)
 
 
-def bounds_hit(task: TaskEvidence) -> Iterator[BoundHit]:
+def bounds_hit(task: TaskEvidence, run: RunFacts) -> Iterator[BoundHit]:
     """The bounds that the log shows were hit, each with the attempts that led there."""
     seen = _Open()
     before_epoch = 0
@@ -239,13 +241,16 @@ def bounds_hit(task: TaskEvidence) -> Iterator[BoundHit]:
                 seen.model.append(entry.epoch)
             case ModelReplied():
                 seen.model.clear()
+                seen.tools |= {call.id: call.tool for call in entry.event.calls}
             case TaskWoken():
                 seen.model.clear()
             case ToolStarted():
                 seen.starts.setdefault(entry.event.call_id, []).append(entry.epoch)
             case ToolFinished(source="unknown"):
                 starts = tuple(seen.starts.get(entry.event.call_id, ()))
-                yield BoundHit(Bound.UNKNOWN_CALL, entry, starts, len(starts))
+                tool = run.tools.get(seen.tools.get(entry.event.call_id, ""))
+                safe = tool is not None and tool.retry_safe
+                yield BoundHit(Bound.UNKNOWN_CALL, entry, starts, MAX_ATTEMPTS if safe else len(starts))
             case TurnFailed() | TaskFailed():
                 yield from _failure(entry, entry.event, seen, before_epoch)
                 seen.model.clear()
@@ -257,7 +262,7 @@ def bounds_hit(task: TaskEvidence) -> Iterator[BoundHit]:
 def _failure(entry: LogEntry, failed: TurnFailed | TaskFailed, seen: _Open, before_epoch: int) -> Iterator[BoundHit]:
     # A provider that cannot answer fails a turn with the same reason; only the message tells the bound.
     if failed.message == texts.MODEL_CALL_INTERRUPTED and seen.model:
-        yield BoundHit(Bound.MODEL_ATTEMPTS, entry, tuple(seen.model), len(seen.model))
+        yield BoundHit(Bound.MODEL_ATTEMPTS, entry, tuple(seen.model), texts.MAX_MODEL_ATTEMPTS)
     if failed.reason == texts.TOO_MANY_TAKEOVERS:
         yield BoundHit(Bound.TAKEOVERS, entry, tuple(range(before_epoch, entry.epoch)), TAKEOVERS_MAX)
 

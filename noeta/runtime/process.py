@@ -16,7 +16,7 @@ from noeta.core.errors import BadInput
 from noeta.core.lower import check_lease
 from noeta.core.runner import LeaseKeeper
 from noeta.core.runner.lease import HEARTBEAT_MAX, Held
-from noeta.core.store import Store
+from noeta.core.store import Commit, End, Store
 from noeta.core.world import World
 from noeta.runtime.reliability import ReliabilityEvent, ReliabilitySink, tell
 
@@ -39,7 +39,9 @@ class PointStore(AroundStore):
     def around(self, call: Call, do: Callable[[], T]) -> T:
         facts: dict[str, object] = {"task": call.task_id}
         if call.verb == "append":
-            kinds = [type(entry).__name__ for entry in call.args["commit"].entries]
+            commit: Commit = call.args["commit"]
+            ending = [commit.next.entry] if isinstance(commit.next, End) else []
+            kinds = [type(entry).__name__ for entry in [*commit.entries, *ending]]
             facts |= {"seq": call.args["expected_seq"] + 1, "events": ",".join(kinds)}
         self._world.point(f"{call.verb}.before", **facts)
         answer = do()

@@ -1,0 +1,247 @@
+"""Records what a process asked of its store: before it is sent, and again after the answer.
+
+Without this record nobody can tell a store that loses what it acknowledged. What a claim takes is only known
+from its answer, so claims are recorded then, one attempt per task taken; likewise the tasks that a worker
+adopts after a claim of unknown outcome (a look-up by token). Reads, sweeps, contents and snapshots write no
+entry and hold no fence: they are not recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+from invariants.evidence import Answer, Attempt, Verb
+from noeta.backends.stores.around import AroundStore, Call
+from noeta.core import codec, lower
+from noeta.core.errors import BadInput, CommitUnknown, Conflict, NoetaError, StoreUnavailable
+from noeta.core.events import TaskCompleted
+from noeta.core.ids import sha256_text
+from noeta.core.store import (
+    Append,
+    Appended,
+    Claim,
+    Claims,
+    Commit,
+    Created,
+    End,
+    Failed,
+    NewTask,
+    Posted,
+    Renewal,
+    Store,
+    claim_from_row,
+)
+from noeta.core.task import Status, TaskRow
+
+T = TypeVar("T")
+
+
+class Sink(Protocol):
+    """Where attempts go. A file sink makes ``sent`` durable against the death of its process before it returns."""
+
+    def sent(self, attempt: Attempt) -> None:
+        """It is about to be sent."""
+        ...
+
+    def answered(self, attempt: Attempt) -> None:
+        """The attempt of this id, whole. An attempt that is known only from its answer was never ``sent``."""
+        ...
+
+
+class MemorySink:
+    """Implements ``Sink``: the attempts of one process in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self._attempts: dict[str, Attempt] = {}
+
+    def sent(self, attempt: Attempt) -> None:
+        self._attempts[attempt.id] = attempt
+
+    def answered(self, attempt: Attempt) -> None:
+        self._attempts[attempt.id] = attempt
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """All of them; those without an answer are as they were sent."""
+        return tuple(self._attempts.values())
+
+
+class RecordingStore(AroundStore):
+    """A store handle of one process, all of whose writes are recorded.
+
+    ``process``: name and incarnation. ``clock`` gives the sender's time in microseconds since the epoch.
+    """
+
+    def __init__(self, inner: Store, sink: Sink, *, process: str, clock: Callable[[], int]) -> None:
+        super().__init__(inner)
+        self._sink = sink
+        self._process = process
+        self._clock = clock
+        self._count = 0
+
+    def around(self, call: Call, do: Callable[[], T]) -> T:
+        before = tuple(self._attempts(call))
+        for attempt in before:
+            self._sink.sent(attempt)
+        try:
+            answer = do()
+        except NoetaError as error:
+            kind, at = answer_of(error), self._clock()
+            for attempt in before:
+                self._sink.answered(replace(attempt, answer=kind, answered_at=at))
+            raise
+        self._record_answer(call, before, answer)
+        return answer
+
+    # -- before --------------------------------------------------------------------------------------------
+
+    def _attempts(self, call: Call) -> Iterable[Attempt]:
+        args = call.args
+        match call.verb:
+            case "create":
+                yield self._create(args["task"])
+            case "append":
+                yield self._append(args["claim"], args["expected_seq"], args["commit"])
+            case "append_many":
+                appends: Sequence[Append] = args["appends"]
+                for one in appends:
+                    yield self._append(one.claim, one.expected_seq, one.commit)
+            case "renew":
+                for claim in args["claims"]:
+                    yield self._held(Verb.RENEW, claim)
+            case "release" | "fail":
+                yield self._held(Verb(call.verb), args["claim"])
+            case "post" | "wake":
+                assert call.task_id is not None
+                yield self._attempt(Verb(call.verb), self._process, call.task_id, key=args.get("key"))
+            case _:
+                return
+
+    def _create(self, task: NewTask) -> Attempt:
+        try:
+            hashes: tuple[str, ...] = (sha256_text(lower.lower_task(task).body),)
+        except BadInput:  # the store refuses it in the same way
+            hashes = ()
+        return self._attempt(Verb.CREATE, self._process, task.id, expected_seq=0, hashes=hashes)
+
+    def _append(self, claim: Claim, expected_seq: int, commit: Commit) -> Attempt:
+        ending = commit.next.entry if isinstance(commit.next, End) else None
+        entries = commit.entries if ending is None else (*commit.entries, ending)
+        try:
+            hashes = tuple(sha256_text(codec.encode("entry", event)) for event in entries)
+        except BadInput:
+            hashes = ()
+        return self._attempt(
+            Verb.APPEND,
+            claim.worker,
+            claim.task_id,
+            epoch=claim.epoch,
+            token=claim.token,
+            expected_seq=expected_seq,
+            hashes=hashes,
+            may_hold_back=isinstance(ending, TaskCompleted),
+            lease_until=claim.lease_until,
+        )
+
+    def _held(self, verb: Verb, claim: Claim) -> Attempt:
+        return self._attempt(
+            verb, claim.worker, claim.task_id, epoch=claim.epoch, token=claim.token, lease_until=claim.lease_until
+        )
+
+    def _attempt(
+        self,
+        verb: Verb,
+        worker: str,
+        task: str,
+        *,
+        epoch: int | None = None,
+        token: str | None = None,
+        expected_seq: int | None = None,
+        hashes: tuple[str, ...] = (),
+        may_hold_back: bool = False,
+        key: str | None = None,
+        lease_until: int | None = None,
+    ) -> Attempt:
+        self._count += 1
+        return Attempt(
+            id=f"{self._process}/{self._count}",
+            process=self._process,
+            worker=worker,
+            verb=verb,
+            task=task,
+            sent_at=self._clock(),
+            epoch=epoch,
+            token=token,
+            expected_seq=expected_seq,
+            hashes=hashes,
+            may_hold_back=may_hold_back,
+            key=key,
+            lease_until=lease_until,
+        )
+
+    # -- after ---------------------------------------------------------------------------------------------
+
+    def _record_answer(self, call: Call, before: tuple[Attempt, ...], answer: object) -> None:
+        match answer:
+            case Claims():
+                for claim in answer.claims:
+                    self._granted(claim)
+            case tuple() if call.verb == "append_many":
+                for attempt, one in zip(before, answer, strict=True):
+                    self._answered(attempt, one)
+            case tuple() if call.verb == "renew":
+                for attempt, renewal in zip(before, answer, strict=True):
+                    self._renewed(attempt, renewal)
+            case tuple() if call.verb == "tasks" and call.args["token"] is not None:
+                for row in answer:
+                    assert isinstance(row, TaskRow)
+                    if row.lease_until is not None:
+                        self._granted(claim_from_row(row))
+            case Failed(status=Status.TERMINAL):
+                ending, _ = lower.lower_failure(call.args["claim"], call.args["reason"])
+                hashes = (sha256_text(ending),)
+                for attempt in before:
+                    self._answered(replace(attempt, expected_seq=answer.last_seq - 1, hashes=hashes), answer)
+            case _:
+                for attempt in before:
+                    self._answered(attempt, answer)
+
+    def _granted(self, claim: Claim) -> None:
+        attempt = self._held(Verb.CLAIM, claim)
+        answered = replace(attempt, answer=Answer.OK, answered_at=self._clock(), answer_seq=claim.last_seq)
+        self._sink.answered(answered)
+
+    def _renewed(self, attempt: Attempt, renewal: Renewal) -> None:
+        answer = {"held": Answer.OK, "lost": Answer.CONFLICT}.get(renewal.outcome, Answer.UNAVAILABLE)
+        lease_until = renewal.lease_until if answer is Answer.OK else attempt.lease_until
+        self._sink.answered(replace(attempt, answer=answer, answered_at=self._clock(), lease_until=lease_until))
+
+    def _answered(self, attempt: Attempt, answer: object) -> None:
+        at = self._clock()
+        match answer:
+            case NoetaError():
+                attempt = replace(attempt, answer=answer_of(answer), answered_at=at)
+            case Appended() | Failed():
+                attempt = replace(attempt, answer=Answer.OK, answered_at=at, answer_seq=answer.last_seq)
+            case Created():
+                attempt = replace(attempt, answer=Answer.OK, answered_at=at, answer_seq=1)
+            case Posted():
+                attempt = replace(attempt, answer=Answer.OK, answered_at=at, answer_seq=answer.number)
+            case _:
+                attempt = replace(attempt, answer=Answer.OK, answered_at=at)
+        self._sink.answered(attempt)
+
+
+def answer_of(error: NoetaError) -> Answer:
+    """What an error says about the write it answers."""
+    match error:
+        case Conflict():
+            return Answer.CONFLICT
+        case StoreUnavailable():
+            return Answer.UNAVAILABLE
+        case CommitUnknown():
+            return Answer.UNKNOWN
+        case _:
+            return Answer.REFUSED

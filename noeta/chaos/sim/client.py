@@ -1,0 +1,90 @@
+"""The people of a simulation: they create the tasks and say what the case has them say, when it is due."""
+
+from __future__ import annotations
+
+from invariants.evidence import Attempt, Sent
+from noeta.chaos.recording import MemorySink, RecordingStore
+from noeta.chaos.sim.scheduler import SimProcess
+from noeta.chaos.sim.scripts import Case
+from noeta.chaos.sim.server import Server
+from noeta.chaos.sim.world import SimWorld
+from noeta.core.store import NewTask
+from scripted_model.workload import AGENT, ScheduledMessage, ScriptedTask, is_due
+
+
+class Client:
+    """One process with an activity per task. It is never killed: what it was told is what it knows."""
+
+    def __init__(self, process: SimProcess, server: Server, case: Case) -> None:
+        self.sent: list[Sent] = []
+        self._process = process
+        self._server = server
+        self._case = case
+        self._world = SimWorld(process)
+        self._sink = MemorySink()
+        self._store = RecordingStore(
+            server.handle(process), self._sink, process=process.name, clock=lambda: process.scheduler.now
+        )
+        self._created: set[str] = set()
+        self._posted: set[str] = set()
+        self._ended = 0
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """What it asked of the store."""
+        return self._sink.attempts
+
+    @property
+    def done(self) -> bool:
+        """Whether it has said everything."""
+        return self._ended == len(self._case.tasks)
+
+    def start(self) -> None:
+        """Begin with every task."""
+        for task in self._case.tasks:
+            self._process.start(f"of {task.id}", lambda task=task: self._attend(task))  # type: ignore[misc]
+
+    @property
+    def may_say(self) -> bool:
+        """Whether there is a message left for a task that exists."""
+        return self._next() is not None
+
+    def say_next(self) -> None:
+        """Post the next message right now, due or not."""
+        message = self._next()
+        if message is not None:
+            self._post(message)
+
+    def _next(self) -> ScheduledMessage | None:
+        left = (m for m in self._case.messages if m.task in self._created and m.key not in self._posted)
+        return next(left, None)
+
+    def _attend(self, task: ScriptedTask) -> None:
+        self._store.create(
+            NewTask(task.id, AGENT, task.goal, interactive=task.interactive, delay_seconds=task.delay_seconds)
+        )
+        self._created.add(task.id)
+        messages = [message for message in self._case.messages if message.task == task.id]
+        for place, message in enumerate(messages):
+            self._wait_until_due(message, messages[:place])
+            if message.delay_seconds and message.key not in self._posted:
+                self._world.event().wait(message.delay_seconds)
+            self._post(message)
+        self._ended += 1
+
+    def _wait_until_due(self, message: ScheduledMessage, earlier: list[ScheduledMessage]) -> None:
+        while message.key not in self._posted:
+            changed = self._world.event()
+            self._server.watch(changed)
+            if is_due(message, self._store.task(message.task), earlier, self._posted):
+                return
+            changed.wait()
+
+    def _post(self, message: ScheduledMessage) -> None:
+        """As often as the case says, or not at all if it was said before its time."""
+        if message.key in self._posted:
+            return
+        self._posted.add(message.key)
+        for _ in range(message.posts):
+            posted = self._store.post(message.task, message.item, message.key)
+            self.sent.append(Sent(message.task, message.key, posted.number, posted.outcome, self._server.now))

@@ -1,0 +1,26 @@
+"""The names of all yield points, so that a search can say which of them it never struck.
+
+A test compares this list with the calls of ``point`` in the source.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from noeta.backends.stores.around import READ_VERBS, WRITE_VERBS
+from noeta.chaos.sim.world import WORLD_POINTS
+
+STORE_POINTS: Final = tuple(f"{verb}.{side}" for verb in (*WRITE_VERBS, *READ_VERBS) for side in ("before", "after"))
+"""Around every call of a worker to its store: "not sent" and "landed, reply lost"."""
+
+CODE_POINTS: Final = (
+    "model.before",
+    "model.after",
+    "recover.call",
+    "claim.adopted",
+    "tool.before_journal",
+    "tool.after_journal",
+)
+"""What the runtime, and the scripted tools, name themselves."""
+
+REGISTERED: Final = (*STORE_POINTS, *CODE_POINTS, *WORLD_POINTS)

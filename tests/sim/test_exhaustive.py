@@ -1,0 +1,110 @@
+"""Every yield point of every script is struck, one execution each, and every promise holds."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from invariants import Verdict
+from noeta.chaos.sim import render
+from noeta.chaos.sim.exhaustive import CALM, KILLS, MODES, Search, search, search_in_parallel, strikes_of
+from noeta.chaos.sim.points import CODE_POINTS, REGISTERED, STORE_POINTS
+from noeta.chaos.sim.run import Execution, Strike, strike_at
+from noeta.chaos.sim.scripts import CASES
+
+ROOT = Path(__file__).parents[2]
+
+
+def stories(found: Search) -> str:
+    return "\n".join(line for row, bad in found.bad for line in render.story(row, bad))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_every_strike_at_every_point_is_survived(name: str) -> None:
+    found = search([CASES[name]])
+
+    assert not found.bad, stories(found)
+    for row in found.rows:
+        assert row.valid == row.strikes
+        assert row.strikes > 0 or row.mode == CALM
+        if row.mode in ("kill", "lapse", "freeze"):
+            # A strike at every point: each is reached, because until it strikes an execution is the one without.
+            assert row.strikes == row.points
+
+
+def test_every_law_has_something_to_see_in_the_set() -> None:
+    found = search([CASES["plain"], CASES["interactive"]], [MODES["say"], MODES["unknown_landed"]])
+
+    assert found.unseen_laws == []
+    assert found.verdict(whole=True) is Verdict.VALID
+
+
+def test_nothing_searched_is_unknown() -> None:
+    assert search([]).verdict(whole=True) is Verdict.UNKNOWN
+
+
+def test_the_set_kills_at_every_point_a_worker_of_this_version_passes() -> None:
+    """What is left over is what no worker loop does: it creates, posts and stores nothing by itself."""
+    found = search_in_parallel(
+        [CASES[name] for name in ("plain", "slow", "killer-plain-after", "noted-late")],
+        [MODES[mode] for mode in KILLS],
+        depth=1,
+        jobs=2,
+        progress=lambda found: None,
+    )
+    unused = ("create", "post", "wake", "release", "fail", "append_many", "task")
+    contents = ("put_content", "get_content", "put_snapshot", "get_snapshot")
+
+    never = {point for point in REGISTERED if point not in found.killed_at}
+
+    assert never == {f"{verb}.{side}" for verb in unused + contents for side in ("before", "after")}
+
+
+def test_two_kills_in_a_row_are_survived_at_every_pair_of_points() -> None:
+    found = search([CASES["errors-refused"]], [MODES["kill"]], depth=2)
+
+    assert not found.bad, stories(found)
+    assert found.rows[1].strikes > 15 * 15
+
+
+@pytest.mark.parametrize("point", ["append.before", "append.after"])
+def test_the_two_crash_points_of_a_commit_leave_two_different_logs(point: str) -> None:
+    """Not sent, and landed with its reply lost: the log of the second shows what the first one lost."""
+    calm = Execution(CASES["plain"]).run()
+    tool_ran = next(n for n, name in enumerate(calm.points, 1) if name == "tool.after_journal")
+    n = calm.points.index(point, tool_ran) + 1
+
+    result = Execution(CASES["plain"], strike_at([Strike("kill", n)])).run()
+
+    assert result.struck == (point,)
+    assert result.paths.get("outcome unknown", 0) == (1 if point == "append.before" else 0)
+    assert result.paths.get("model asked again", 0) == (0 if point == "append.before" else 1)
+
+
+def test_the_list_of_points_is_the_one_in_the_source() -> None:
+    found: set[str] = set()
+    for folder in ("noeta/core", "noeta/runtime", "scripted_model"):
+        for path in (ROOT / folder).rglob("*.py"):
+            found.update(point_names(path))
+
+    assert found == set(CODE_POINTS)
+    assert len(set(REGISTERED)) == len(REGISTERED) > len(STORE_POINTS)
+
+
+def point_names(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "point":
+            if node.args and isinstance(node.args[0], ast.Constant):
+                yield str(node.args[0].value)
+
+
+def test_strikes_are_spelled_and_read_alike() -> None:
+    assert strikes_of("kill@5,kill@9") == (Strike("kill", 5), Strike("kill", 9))
+    assert strikes_of("kill_adopted@3") == (*MODES["kill_adopted"].after, Strike("kill", 3))
+    for text in ("kill", "kill@0", "murder@1", "kill@1,"):
+        with pytest.raises(ValueError, match="MODE@POINT"):
+            strikes_of(text)
