@@ -1,7 +1,9 @@
 """SIGTERM and SIGINT as a stop request.
 
-The handler only writes a byte to a pipe; an activity of its own reads it and calls ``stop``. A handler that
-took a lock could wait for itself: it runs in the middle of whatever the main thread was doing.
+The interpreter itself writes the signal's number to a pipe (``signal.set_wakeup_fd``); an activity of its own reads
+it and calls ``stop``. A handler in Python would not do: it runs on the main thread once that executes bytecode, and
+the kernel may hand the signal to another thread (after SIGSTOP and SIGCONT it mostly does), so that a main thread
+that waits without end never hears of it. And one that took a lock could wait for itself.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+STOP_SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT})
 _log = logging.getLogger("noeta.worker")
 
 
@@ -35,22 +38,22 @@ def install_stop_signals(loop: Stoppable) -> Callable[[], None]:
     os.set_blocking(writer, False)
 
     def wait_for_signal() -> None:
-        if os.read(reader, 1) == b"s":
-            loop.stop()
+        while heard := os.read(reader, 64):  # nothing: closed by restore
+            if not STOP_SIGNALS.isdisjoint(heard):
+                loop.stop()
         os.close(reader)
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        try:
-            os.write(writer, b"s")
-        except OSError:
-            pass  # full, or closed by restore: the first signal was heard
+        """Only so that the signal does not end the process."""
 
     threading.Thread(target=wait_for_signal, name="stop-signals", daemon=True).start()
-    before: dict[int, Any] = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+    wakeup_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)  # full: the first signal was heard
+    before: dict[int, Any] = {number: signal.signal(number, on_signal) for number in STOP_SIGNALS}
 
     def restore() -> None:
         for number, handler in before.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(wakeup_before)
         os.close(writer)
 
     return restore

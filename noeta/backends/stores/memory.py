@@ -278,7 +278,7 @@ class MemoryStore:
                 return Failed(task.row.status, attempts, task.row.last_seq)
             task.entries.append((task.row.epoch, now, ending))
             ended = step(task.row, Cause.END, Given())
-            task.row = replace(ended, last_seq=len(task.entries), fail_attempts=attempts, takeovers=0)
+            task.row = replace(ended, last_seq=task.row.last_seq + 1, fail_attempts=attempts, takeovers=0)
             self._stamp_unread(task, task.row.last_seq)
             if result is not None:
                 self._post(result, now)
@@ -300,8 +300,9 @@ class MemoryStore:
                 raise UnknownTask(item.task_id)
             if derive:
                 row = task.row
-                place = row.last_seq if row.status is Status.SUSPENDED else row.inbox_seq + 1
-                item = replace(item, key=f"{item.wake_key}@{place}")
+                # Two marks: a seq of the log must not be taken for a number of the inbox.
+                place = f"@{row.last_seq}" if row.status is Status.SUSPENDED else f"#{row.inbox_seq + 1}"
+                item = replace(item, key=item.wake_key + place)
                 if any(i.unread and i.wake_key == item.wake_key and i.body == item.body for i in task.items):
                     return Posted("repeat", None, made_ready=False)
             before = task.row.status

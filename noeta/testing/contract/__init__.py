@@ -1,0 +1,27 @@
+"""The parts of the store contract, one file a subject. The public face is `noeta.testing.store_contract`."""
+
+from typing import Final
+
+import pytest
+
+PARTS: Final = (
+    "bad_input",
+    "birth",
+    "claims",
+    "contents",
+    "endings",
+    "family",
+    "fence",
+    "inbox",
+    "leases",
+    "races",
+    "reads",
+    "stage",
+    "sweeps",
+    "timers",
+    "transitions",
+    "waiting",
+)
+
+# A failed assertion in here says what it compared, as in a test file of the store's author.
+pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in PARTS))

@@ -1,0 +1,248 @@
+"""Suspending without losing a wake, waking once, and the kept wait."""
+
+from __future__ import annotations
+
+import pytest
+
+from noeta.core import codec
+from noeta.core.errors import Conflict
+from noeta.core.events import MessageTaken, ModelReplied, TaskCancelled, TaskCompleted, TaskFailed, TaskWoken
+from noeta.core.store import Continue, End, PutBack, Suspend
+from noeta.core.task import Status
+from noeta.core.wake import ExternalEvent, HumanResponseReceived
+from noeta.testing.contract.stage import A_MESSAGE, A_WAIT, LEASE, ContractTests, Stage
+
+
+class WaitingContract(ContractTests):
+    def test_a_suspended_task_holds_nothing(self, stage: Stage) -> None:
+        """Keeps: waiting-is-free, row-agrees."""
+        claim = stage.running()
+
+        appended = stage.suspend(claim)
+
+        assert (appended.status, appended.moved) == (Status.SUSPENDED, False)
+        row = stage.row()
+        assert (row.status, row.kept, row.wake_on, row.wake_key) == (
+            Status.SUSPENDED,
+            False,
+            A_WAIT,
+            "human:next-goal",
+        )
+        assert (row.worker, row.token, row.lease_until, row.ready_at) == (None, None, None, None)
+
+    def test_a_wake_before_the_wait_is_not_lost(self, stage: Stage) -> None:
+        """Keeps: wake-once. https://github.com/inngest/inngest/issues/1433"""
+        claim = stage.running()
+        stage.store.wake("t", A_MESSAGE)
+
+        appended = stage.suspend(claim, inbox_seen=0)
+
+        assert (appended.status, appended.moved, appended.inbox_seq) == (Status.PENDING, True, 1)
+        row = stage.row()
+        assert (row.status, row.ready_at, row.wake_on) == (Status.PENDING, stage.now, None)
+        stage.claim("w2")
+        assert stage.items() == [A_MESSAGE]
+
+    def test_a_wake_between_the_look_and_the_suspension_is_not_lost(self, stage: Stage) -> None:
+        """Keeps: wake-once."""
+        claim = stage.running()
+        stage.store.post("t", ExternalEvent("seen"))
+        seen = stage.page().inbox_seen
+        stage.store.wake("t", A_MESSAGE)
+
+        assert stage.suspend(claim, inbox_seen=seen).status is Status.PENDING
+
+    def test_any_item_that_was_not_seen_costs_one_look(self, stage: Stage) -> None:
+        """Whatever it is: the store does not match. The next owner puts the row back. Keeps: wake-once."""
+        claim = stage.running()
+        stage.store.post("t", ExternalEvent("unrelated"))
+        assert stage.suspend(claim, inbox_seen=0).status is Status.PENDING
+
+        claim = stage.claim("w2")
+        put_back = stage.append(claim, next=Suspend(A_WAIT), inbox_seen=1)
+
+        assert (put_back.status, put_back.moved, put_back.last_seq) == (Status.SUSPENDED, False, 2)
+        assert stage.row().takeovers == 0
+        assert stage.nothing_claimable()
+        assert stage.items() == [ExternalEvent("unrelated")]
+
+    def test_an_item_that_was_seen_does_not_hinder_the_wait(self, stage: Stage) -> None:
+        claim = stage.running()
+        stage.store.post("t", ExternalEvent("seen"))
+
+        assert stage.suspend(claim, inbox_seen=1).status is Status.SUSPENDED
+
+    def test_a_kept_wait_that_missed_an_item_stays_running_under_its_claim(self, stage: Stage) -> None:
+        """Keeps: wake-once."""
+        claim = stage.running()
+        stage.store.wake("t", A_MESSAGE)
+
+        appended = stage.suspend(claim, keep=True, inbox_seen=0)
+
+        assert (appended.status, appended.moved) == (Status.RUNNING, True)
+        row = stage.row()
+        assert (row.status, row.kept, row.epoch, row.token, row.lease_until, row.wake_on) == (
+            Status.RUNNING,
+            False,
+            claim.epoch,
+            claim.token,
+            claim.lease_until,
+            None,
+        )
+        stage.append(claim, TaskWoken((1,), A_MESSAGE))
+
+    def test_a_kept_wait_keeps_owner_and_lease(self, stage: Stage) -> None:
+        claim = stage.running()
+
+        appended = stage.suspend(claim, keep=True)
+
+        row = stage.row()
+        assert (appended.status, row.status, row.kept) == (Status.SUSPENDED, Status.SUSPENDED, True)
+        assert (row.worker, row.token, row.lease_until, row.epoch) == (
+            claim.worker,
+            claim.token,
+            claim.lease_until,
+            claim.epoch,
+        )
+        assert row.wake_on == A_WAIT
+
+    def test_the_owner_of_a_kept_wait_goes_on_under_the_same_claim(self, stage: Stage) -> None:
+        claim = stage.suspended(keep=True)
+        stage.store.wake("t", A_MESSAGE)
+
+        appended = stage.append(claim, TaskWoken((1,), A_MESSAGE))
+
+        assert (appended.status, stage.row().wake_on, stage.row().epoch) == (Status.RUNNING, None, claim.epoch)
+
+    def test_a_completion_that_missed_a_message_lands_without_its_ending(self, stage: Stage) -> None:
+        """Nothing is lost while a task closes. Keeps: taken-once, terminal-is-final.
+
+        https://github.com/temporalio/temporal/issues/4137
+        """
+        claim = stage.running()
+        stage.store.post("t", A_MESSAGE)
+
+        appended = stage.append(claim, ModelReplied("bye"), next=End(TaskCompleted("bye")), inbox_seen=0)
+
+        assert (appended.status, appended.moved, appended.first_seq, appended.last_seq) == (
+            Status.RUNNING,
+            True,
+            2,
+            2,
+        )
+        assert stage.events()[-1] == ModelReplied("bye")
+        assert stage.items() == [A_MESSAGE]
+        done = stage.append(claim, MessageTaken(1, A_MESSAGE), next=End(TaskCompleted("bye")), inbox_seen=1)
+        assert (done.status, done.moved) == (Status.TERMINAL, False)
+
+    @pytest.mark.parametrize("ending", [TaskFailed("why"), TaskCancelled("why")], ids=["failed", "cancelled"])
+    def test_failure_and_cancel_do_not_wait_for_the_inbox(
+        self, stage: Stage, ending: TaskFailed | TaskCancelled
+    ) -> None:
+        claim = stage.running()
+        stage.store.post("t", A_MESSAGE)
+
+        appended = stage.append(claim, next=End(ending), inbox_seen=0)
+
+        assert (appended.status, appended.moved) == (Status.TERMINAL, False)
+        assert stage.events()[-1] == ending
+        assert stage.unread() == ()
+
+    def test_going_on_and_putting_back_do_not_look_at_the_inbox(self, stage: Stage) -> None:
+        claim = stage.running()
+        stage.store.post("t", A_MESSAGE)
+
+        assert not stage.append(claim, next=Continue(), inbox_seen=0).moved
+        assert not stage.append(claim, next=PutBack(), inbox_seen=0).moved
+
+    def test_a_task_put_back_may_be_claimed_after_its_delay(self, stage: Stage) -> None:
+        claim = stage.running()
+
+        appended = stage.append(claim, next=PutBack(5))
+
+        row = stage.row()
+        assert (appended.status, row.ready_at) == (Status.PENDING, stage.now + 5_000_000)
+        assert (row.worker, row.token, row.lease_until) == (None, None, None)
+        assert stage.nothing_claimable()
+        stage.clock.advance(5)
+        assert stage.claim("w2").epoch == claim.epoch + 1
+
+    # -- exactly once --------------------------------------------------------------------------------------
+
+    def test_a_wake_comes_again_byte_for_byte_until_it_is_recorded(self, stage: Stage) -> None:
+        """Keeps: wake-once."""
+        reply = HumanResponseReceived(text="a\x00 é")
+        stage.suspended()
+        stage.store.wake("t", reply)
+        bodies = []
+        for n in range(4):
+            stage.claim(f"w{n}", lease=1.0)
+            bodies += [item.body for item in stage.unread()]
+            stage.clock.advance(31.0)
+            stage.store.requeue_stale()
+            stage.clock.advance(31.0)
+
+        assert bodies == [codec.encode("item", reply)] * 4
+
+    def test_a_recorded_wake_never_comes_again(self, stage: Stage) -> None:
+        """Keeps: wake-once."""
+        stage.suspended()
+        stage.store.wake("t", A_MESSAGE)
+        claim = stage.claim()
+        stage.append(claim, TaskWoken((1,), A_MESSAGE))
+        stage.clock.advance(LEASE)
+
+        stage.claim("w2")
+
+        assert stage.unread() == ()
+        assert stage.events()[-1] == TaskWoken((1,), A_MESSAGE)
+
+    def test_two_owners_cannot_both_record_a_wake(self, stage: Stage) -> None:
+        """Keeps: wake-once, one-writer."""
+        stage.suspended()
+        stage.store.wake("t", A_MESSAGE)
+        old = stage.claim()
+        stage.clock.advance(LEASE)
+        new = stage.claim("w2")
+        stage.append(new, TaskWoken((1,), A_MESSAGE))
+
+        with stage.nothing_changes(), pytest.raises(Conflict):
+            stage.append(old, TaskWoken((1,), A_MESSAGE))
+
+    def test_one_handle_serves_round_after_round(self, stage: Stage) -> None:
+        stage.suspended()
+        for n in range(1, 6):
+            reply = HumanResponseReceived(text=f"round {n}")
+            stage.store.wake("t", reply)
+            claim = stage.claim()
+            assert stage.items() == [reply]
+            stage.append(claim, TaskWoken((n,), reply))
+            stage.suspend(claim)
+
+        woken = [event for event in stage.events() if isinstance(event, TaskWoken)]
+        assert [event.numbers for event in woken] == [(1,), (2,), (3,), (4,), (5,)]
+        assert stage.nothing_claimable()
+
+    def test_a_wait_for_weeks_costs_one_start(self, stage: Stage) -> None:
+        """https://github.com/celery/celery/issues/2599"""
+        stage.suspended()
+        for _ in range(20):
+            stage.clock.advance(20 * LEASE)
+            assert stage.store.requeue_stale() == ()
+            assert stage.store.fire_due_timers() == ()
+            assert stage.nothing_claimable()
+
+        assert stage.store.wake("t", A_MESSAGE).made_ready
+        assert stage.claim().epoch == 2
+        assert stage.nothing_claimable()
+
+    def test_a_suspension_resets_the_failures_of_a_task_that_goes_well(self, stage: Stage) -> None:
+        claim = stage.running()
+        stage.store.fail(claim, "once")
+        stage.clock.advance(2)
+        claim = stage.claim()
+        assert claim.fail_attempts == 1
+
+        stage.suspend(claim)
+
+        assert stage.row().fail_attempts == 0

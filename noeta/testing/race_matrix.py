@@ -1,0 +1,266 @@
+"""Every ordered pair of write verbs, one inside an open transaction of the other, against the memory store.
+
+A runs in an open transaction; B is sent on another connection; when B is blocked or done, A commits or rolls
+back. Answers and visible state must equal A then B, or B then A, on the memory store (B alone, if A was rolled
+back). What the simulator cannot see, because the memory store has one lock: races inside SQL.
+
+One exception, for B that skips locked rows (``SKIPPING``) and *answered while A was open*: it may have taken
+for absent (renew: busy) some of the rows A names. Its answer must then be the memory store's with exactly those
+rows hidden while B runs, and the state that of B before A, or B alone.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from noeta.backends.stores.memory import MemoryStore
+from noeta.backends.stores.pg_claims import ClaimBounds
+from noeta.backends.stores.pg_connection import Connection, Settings
+from noeta.backends.stores.pg_errors import Failure
+from noeta.backends.stores.pg_migrate import STORE, apply_migrations
+from noeta.backends.stores.postgres import PostgresStore
+from noeta.backends.stores.sql_loader import load_statements
+from noeta.core.errors import NoetaError
+from noeta.core.ids import MICROS_PER_SECOND
+from noeta.core.store import Renewal, Store
+from noeta.testing.race_scenes import SKIPPING, START_SECONDS, Move, Scene, Stage, moves, scenes
+
+BLOCKED_LOOKS_MAX: Final = 20_000
+"""Looks at pg_blocking_pids before a pair is given up: each is a round trip, so this is seconds, not a sleep."""
+
+PINNED: Final = Settings(application_name="noeta race matrix", statement_timeout_seconds=10, lock_timeout_seconds=8)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a pair left: both answers, and everything a reader can see."""
+
+    first: object
+    second: object
+    state: object
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """A pair whose outcome no order explains."""
+
+    scene: str
+    first: str
+    second: str
+    ending: str
+    found: Outcome
+    allowed: tuple[tuple[str, Outcome], ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.scene}: {self.first} | {self.second} ({self.ending})", f"  found   {self.found}"]
+        lines += [f"  allowed {order}: {outcome}" for order, outcome in self.allowed]
+        return "\n".join(lines)
+
+
+@dataclass(slots=True)
+class Report:
+    """How many pairs were raced, in how many B waited for A, and which no order explains."""
+
+    pairs: int = 0
+    waited: int = 0
+    rerun: int = 0
+    aborted: int = 0
+    disagreements: list[Disagreement] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return (
+            f"race matrix: {self.pairs} pairs, {self.waited} waited, {self.rerun} transactions run again, "
+            f"{self.aborted} commits refused, {len(self.disagreements)} disagreements"
+        )
+
+
+class Arena:
+    """A schema with a clock of its own, two stores on it, and the memory store beside them."""
+
+    def __init__(
+        self, dsn: str, schema: str, *, patches: Sequence[tuple[str, str]] = (), settings: Settings = PINNED
+    ) -> None:
+        apply_migrations(dsn, schema, patches=patches)
+        self._sql = load_statements(STORE, schema, "testing.sql")
+        self._admin = Connection(dsn, PINNED)
+        for name in ("create_clock", "replace_clock", "create_state"):
+            self._ask(name)
+        for name in ("call_create_state", "create_save_state", "create_restore_state"):
+            self._ask(name)
+        self._stores = [PostgresStore(dsn, schema=schema, settings=settings, allow_unsafe=True) for _ in range(2)]
+        self._lenders = [_Lender(Connection(dsn, settings)) for _ in self._stores]
+        for store, lender in zip(self._stores, self._lenders, strict=True):
+            store._work = store._renewals = lender  # type: ignore[assignment]
+        self.now = START_SECONDS * MICROS_PER_SECOND
+
+    def close(self) -> None:
+        for connection in (self._admin, *(lender.connection for lender in self._lenders)):
+            connection.close()
+
+    def build(self, scene: Scene) -> tuple[MemoryStore, Stage]:
+        """Lead both stores to the scene, remember it, and move to the instant of the race."""
+        self._set_clock(START_SECONDS)
+        self._ask("clear_state")
+        memory = _memory(self)
+        claims = scene.build(memory)
+        assert scene.build(self._stores[0]) == claims, scene.name
+        self._ask("save_state")
+        seqs = {task: memory.task(task).last_seq for task in claims}
+        self._set_clock(START_SECONDS + scene.later_seconds)
+        return memory, Stage(claims, seqs)
+
+    def race(self, stage: Stage, a: Move, b: Move, *, commits: bool) -> tuple[Outcome, bool, bool]:
+        """One pair; the outcome, whether B waited for A, and whether A landed."""
+        self._ask("restore_state")
+        for store in self._stores:
+            store._bounds = ClaimBounds()
+        holder, other = self._lenders
+        holder.run(self._sql, "begin")
+        first = _answer(a, self._stores[0], stage, "A")
+        answers: list[object] = []
+        thread = threading.Thread(target=lambda: answers.append(_answer(b, self._stores[1], stage, "B")))
+        thread.start()
+        waited = self._wait_until_blocked_or_done(thread, other.connection.backend_pid)
+        landed = commits
+        try:
+            holder.run(self._sql, "commit" if commits else "rollback")
+        except Failure as failure:
+            if not failure.is_rerun:
+                raise
+            landed = False  # SERIALIZABLE may refuse the commit: then A never was
+        thread.join()
+        return Outcome(first, answers[0], _state(self._stores[1])), waited, landed
+
+    @property
+    def retries(self) -> int:
+        return sum(store.retries for store in self._stores)
+
+    def _wait_until_blocked_or_done(self, thread: threading.Thread, pid: int) -> bool:
+        for _ in range(BLOCKED_LOOKS_MAX):
+            if not thread.is_alive():
+                return False
+            if self._admin.run("is_waiting", self._sql["is_waiting"], [pid]) == [(b"t",)]:
+                return True
+        raise TimeoutError("B neither waits nor ends")
+
+    def _set_clock(self, seconds: int) -> None:
+        self.now = seconds * MICROS_PER_SECOND
+        self._admin.run("set_clock", self._sql["set_clock"], [self.now])
+
+    def _ask(self, name: str) -> None:
+        self._admin.run(name, self._sql[name], ())
+
+
+class _Lender:
+    """Stands in for a pool: always lends the same connection, so that a transaction can be held open around it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    @contextmanager
+    def lend(self) -> Iterator[Connection]:
+        yield self.connection
+
+    def run(self, statements: dict[str, str], name: str) -> None:
+        self.connection.run(name, statements[name], ())
+
+    def distrust_idle(self) -> None:
+        raise AssertionError("a connection of the race matrix broke")
+
+
+def run_matrix(
+    arena: Arena,
+    *,
+    chosen: Sequence[Scene] | None = None,
+    endings: Sequence[bool] = (True, False),
+    disagreements_max: int = 20,
+    wants: Callable[[Move, Move], bool] = lambda a, b: True,
+) -> Report:
+    """Race every ordered pair of every scene, and say which outcome no order explains."""
+    report = Report()
+    for scene in chosen if chosen is not None else scenes():
+        memory, stage = arena.build(scene)
+        here = moves(scene)
+        for a, b in itertools.product(here, here):
+            if not wants(a, b):
+                continue
+            for commits in endings:
+                found, waited, landed = arena.race(stage, a, b, commits=commits)
+                report.pairs += 1
+                report.waited += waited
+                report.aborted += commits and not landed
+                allowed = tuple(_allowed(memory, stage, a, b, landed=landed, waited=waited, found=found))
+                if all(found != outcome for _, outcome in allowed):
+                    ending = "commit" if landed else "rollback"
+                    report.disagreements.append(Disagreement(scene.name, a.name, b.name, ending, found, allowed))
+                    if len(report.disagreements) >= disagreements_max:
+                        return report
+    report.rerun = arena.retries
+    return report
+
+
+def _allowed(
+    memory: MemoryStore, stage: Stage, a: Move, b: Move, *, landed: bool, waited: bool, found: Outcome
+) -> Iterator[tuple[str, Outcome]]:
+    """Every outcome that some order of the two explains."""
+    hidden_sets: list[tuple[str, ...]] = [()]
+    if b.verb in SKIPPING and not waited:  # the one exception, and only when B did not wait
+        hidden_sets += [s for n in range(1, len(a.tasks) + 1) for s in itertools.combinations(a.tasks, n)]
+    for hidden in hidden_sets:
+        store = _copy(memory)
+        with _hiding(store, hidden):
+            second = _answer(b, store, stage, "B", busy=hidden)
+        name = f"B without {hidden}" if hidden else "B"
+        if not landed:
+            yield name, Outcome(found.first, second, _state(store))
+        elif not hidden:
+            yield "B, A", Outcome(_answer(a, store, stage, "A"), second, _state(store))
+        else:  # A was first on the rows it holds, and B first on all others
+            before = _answer(a, _copy(memory), stage, "A")
+            _answer(a, store, stage, "A")
+            yield f"{name}, A", Outcome(before, second, _state(store))
+    if landed:
+        store = _copy(memory)
+        first = _answer(a, store, stage, "A")
+        yield "A, B", Outcome(first, _answer(b, store, stage, "B"), _state(store))
+
+
+def _answer(move: Move, store: Store, stage: Stage, word: str, *, busy: Sequence[str] = ()) -> object:
+    if move.verb == "renew" and set(busy) & set(move.tasks):
+        assert isinstance(store, MemoryStore)
+        return (Renewal(move.tasks[0], "busy", now=store._now()),)
+    try:
+        answer = move.act(store, stage, word)
+    except NoetaError as error:
+        return type(error).__name__
+    if isinstance(answer, tuple):
+        return tuple(type(one).__name__ if isinstance(one, NoetaError) else one for one in answer)
+    return answer
+
+
+def _state(store: Store) -> object:
+    """Everything a reader can see, of every task there is."""
+    return [store.read(row.id) for row in store.tasks()]
+
+
+def _memory(arena: Arena) -> MemoryStore:
+    return MemoryStore(lambda: arena.now / MICROS_PER_SECOND)
+
+
+def _copy(memory: MemoryStore) -> MemoryStore:
+    twin = MemoryStore(memory._clock)
+    twin._tasks = copy.deepcopy(memory._tasks)
+    return twin
+
+
+@contextmanager
+def _hiding(store: MemoryStore, hidden: Sequence[str]) -> Iterator[None]:
+    away = {task: store._tasks.pop(task) for task in hidden if task in store._tasks}
+    yield
+    store._tasks.update(away)

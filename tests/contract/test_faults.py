@@ -1,0 +1,230 @@
+"""Each kind of fault does what it says, over every store, and a fault that never fired is visible."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from noeta.core.errors import CommitUnknown, InvalidLease, StoreUnavailable
+from noeta.core.events import ModelCalled, ModelReplied
+from noeta.core.store import Claim, Commit, NewTask
+from noeta.core.wake import HumanResponseReceived
+from noeta.testing.contract.stage import at_once
+from noeta.testing.faults import Fault, FaultyStore, Kind
+from noeta.testing.store_contract import Stage
+
+CALLED = ModelCalled("h", 1)
+LEASE = 60.0
+
+
+def write(store: FaultyStore, claim: Claim, expected_seq: int = 1) -> None:
+    store.append(claim, expected_seq, Commit((CALLED,)))
+
+
+def test_unavailable_means_that_nothing_was_sent(stage: Stage) -> None:
+    claim = stage.running()
+    store = FaultyStore(stage.store, [Fault(Kind.UNAVAILABLE, "append")])
+
+    with stage.nothing_changes(), pytest.raises(StoreUnavailable):
+        write(store, claim)
+
+    write(store, claim)
+    assert stage.row().last_seq == 2
+    assert store.unfired() == ()
+
+
+def test_landed_means_that_only_the_answer_was_lost(stage: Stage) -> None:
+    claim = stage.running()
+    store = FaultyStore(stage.store, [Fault(Kind.LANDED, "append")])
+
+    with pytest.raises(CommitUnknown):
+        write(store, claim)
+
+    assert stage.events()[-1] == CALLED
+
+
+def test_not_landed_means_that_it_never_arrives(stage: Stage) -> None:
+    claim = stage.running()
+    store = FaultyStore(stage.store, [Fault(Kind.NOT_LANDED, "append")])
+
+    with stage.nothing_changes(), pytest.raises(CommitUnknown):
+        write(store, claim)
+    store.land_now()
+
+    assert (stage.row().last_seq, store.under_way) == (1, 0)
+
+
+def test_a_late_write_lands_after_so_many_further_calls(stage: Stage) -> None:
+    """None may still become all, until a higher epoch exists. Keeps: acked-stays."""
+    claim = stage.running()
+    store = FaultyStore(stage.store, [Fault(Kind.LANDS_LATER, "append", later_calls=2)])
+    with pytest.raises(CommitUnknown):
+        write(store, claim)
+    assert store.under_way == 1
+
+    assert store.task("t").last_seq == 1
+    assert store.task("t").last_seq == 2
+
+    assert [landing.refusal for landing in store.landings] == [None]
+
+
+def test_a_late_write_lands_when_the_test_releases_it(stage: Stage) -> None:
+    claim = stage.running()
+    store = FaultyStore(stage.store, [Fault(Kind.LANDS_LATER, "append")])
+    with pytest.raises(CommitUnknown):
+        write(store, claim)
+    for _ in range(20):
+        assert store.task("t").last_seq == 1
+
+    store.land_now()
+
+    assert store.task("t").last_seq == 2
+
+
+def test_a_late_write_is_stopped_by_a_higher_epoch(stage: Stage) -> None:
+    """Keeps: one-writer, acked-stays."""
+    claim = stage.running()
+    store = FaultyStore(stage.store, [Fault(Kind.LANDS_LATER, "append")])
+    with pytest.raises(CommitUnknown):
+        write(store, claim)
+    stage.clock.advance(LEASE)
+    stage.append(stage.claim("w2"), ModelReplied("mine"))
+
+    store.land_now()
+
+    (landing,) = store.landings
+    assert isinstance(landing.refusal, InvalidLease)
+    assert stage.events()[1:] == [ModelReplied("mine")]
+
+
+def test_a_late_post_is_stopped_by_its_key_and_a_late_create_by_its_content(stage: Stage) -> None:
+    """An unknown post or create is repeated, and the late one changes nothing. Keeps: taken-once."""
+    message = HumanResponseReceived(text="hi")
+    store = FaultyStore(stage.store, [Fault(Kind.LANDS_LATER, "create"), Fault(Kind.LANDS_LATER, "post")])
+    with pytest.raises(CommitUnknown):
+        store.create(NewTask("t", "agent", "goal"))
+    store.create(NewTask("t", "agent", "goal"))
+    with pytest.raises(CommitUnknown):
+        store.post("t", message, "m1")
+    store.post("t", message, "m1")
+
+    with stage.nothing_changes():
+        store.land_now()
+    assert len(store.landings) == 2
+
+
+def test_an_unknown_claim_is_found_by_its_token(stage: Stage) -> None:
+    stage.create()
+    store = FaultyStore(stage.store, [Fault(Kind.LANDED, "claim")])
+
+    with pytest.raises(CommitUnknown):
+        store.claim("w1", None, LEASE, token="attempt")
+
+    assert [row.id for row in store.tasks(token="attempt")] == ["t"]
+
+
+def test_a_late_claim_just_runs_out(stage: Stage) -> None:
+    stage.create()
+    store = FaultyStore(stage.store, [Fault(Kind.LANDS_LATER, "claim")])
+    with pytest.raises(CommitUnknown):
+        store.claim("w1", None, LEASE, token="late")
+    assert store.tasks(token="late") == ()
+
+    store.land_now()
+    assert [row.id for row in store.tasks(token="late")] == ["t"]
+    stage.clock.advance(LEASE)
+
+    assert stage.claim("w2").epoch == 2
+
+
+def test_a_slow_call_waits_through_the_given_sleep(stage: Stage) -> None:
+    waited: list[float] = []
+    store = FaultyStore(stage.store, [Fault(Kind.SLOW, "tasks", 2, seconds=7.5)], sleep=waited.append)
+
+    store.tasks()
+    assert waited == []
+    store.tasks()
+
+    assert waited == [7.5]
+
+
+def test_faults_strike_by_verb_occurrence_and_task(stage: Stage) -> None:
+    a, b = stage.running("a"), stage.running("b")
+    fault = Fault(Kind.UNAVAILABLE, "append", 2, task_id="b")
+    store = FaultyStore(stage.store, [fault])
+
+    write(store, a)
+    write(store, b)
+    write(store, a, 2)
+    with pytest.raises(StoreUnavailable):
+        write(store, b, 2)
+
+    assert [(one.fault, one.call_number, one.task_id) for one in store.fired] == [(fault, 4, "b")]
+    assert store.calls("append") == 4
+
+
+def test_a_fault_may_strike_several_calls_in_a_row(stage: Stage) -> None:
+    stage.create()
+    store = FaultyStore(stage.store, [Fault(Kind.UNAVAILABLE, "task", 2, times=3)])
+    struck = []
+    for _ in range(6):
+        try:
+            store.task("t")
+            struck.append(False)
+        except StoreUnavailable:
+            struck.append(True)
+
+    assert struck == [False, True, True, True, False, False]
+
+
+def test_a_fault_that_never_fired_is_visible(stage: Stage) -> None:
+    often = Fault(Kind.UNAVAILABLE, "tasks", times=2)
+    never = Fault(Kind.LANDED, "append", 9)
+    store = FaultyStore(stage.store, [often, never])
+    with pytest.raises(StoreUnavailable):
+        store.tasks()
+
+    assert store.unfired() == (often, never)
+    store.heal()
+    assert store.tasks() == ()
+    assert store.unfired() == ()
+
+
+def test_calls_from_many_threads_are_all_counted(stage: Stage) -> None:
+    stage.create()
+    store = FaultyStore(stage.store, [Fault(Kind.UNAVAILABLE, "task", 10, times=5)])
+
+    def ask() -> int:
+        failed = 0
+        for _ in range(10):
+            try:
+                store.task("t")
+            except StoreUnavailable:
+                failed += 1
+        return failed
+
+    answers = at_once(*[ask] * 4)
+
+    assert sum(answer for answer in answers if isinstance(answer, int)) == 5
+    assert store.calls("task") == 40
+    assert store.unfired() == ()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        lambda: Fault(Kind.LANDED, "read"),
+        lambda: Fault(Kind.UNAVAILABLE, "explode"),
+        lambda: Fault(Kind.UNAVAILABLE, "append", 0),
+        lambda: Fault(Kind.UNAVAILABLE, "append", times=0),
+        lambda: Fault(Kind.LANDED, "append", later_calls=1),
+        lambda: Fault(Kind.LANDS_LATER, "append", later_calls=0),
+        lambda: Fault(Kind.SLOW, "append"),
+        lambda: replace(Fault(Kind.UNAVAILABLE, "append"), seconds=1.0),
+    ],
+)
+def test_a_fault_that_makes_no_sense_is_refused(bad: object) -> None:
+    assert callable(bad)
+    with pytest.raises(ValueError, match=r"verb|kind|occurrence|later_calls|seconds"):
+        bad()

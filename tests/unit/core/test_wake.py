@@ -1,0 +1,103 @@
+"""The one rule of waking, and the keys that stores compare in its place. Keeps: wake-once."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noeta.core.events import EVENT_TYPES, Event
+from noeta.core.wake import (
+    ANY_WAIT,
+    ControlReceived,
+    ExternalEvent,
+    HumanResponseReceived,
+    Item,
+    SubtaskCompleted,
+    SubtaskGroupCompleted,
+    TimerFired,
+    WakeCondition,
+    condition_key,
+    item_group_key,
+    item_key,
+    matches_wake,
+    members_missing,
+)
+from tests.unit.core.logs import CONDITIONS, ITEMS
+
+
+@given(CONDITIONS, ITEMS)
+def test_the_keys_agree_with_the_rule(condition: WakeCondition, item: Item) -> None:
+    """An item whose key is the condition's satisfies it, and no other does. A timer's instant is the store's to
+    compare: only the store makes ``TimerFired``, from the stored condition."""
+    by_key = item_key(item) in (ANY_WAIT, condition_key(condition))
+    if isinstance(condition, TimerFired) and isinstance(item, TimerFired):
+        assert by_key
+        assert matches_wake(condition, condition)
+    else:
+        assert by_key == matches_wake(condition, item)
+
+
+@given(CONDITIONS)
+def test_a_condition_satisfies_itself(condition: WakeCondition) -> None:
+    assert matches_wake(condition, condition)
+
+
+@given(ITEMS)
+def test_no_condition_is_never_satisfied(item: Item) -> None:
+    assert not matches_wake(None, item)
+
+
+@given(CONDITIONS)
+def test_an_order_satisfies_every_wait(condition: WakeCondition) -> None:
+    assert matches_wake(condition, ControlReceived())
+
+
+@given(st.lists(ITEMS, max_size=12), st.integers(0, 6))
+def test_the_members_missing_are_those_not_yet_told(items: list[Item], members: int) -> None:
+    """Keeps: children-once."""
+    condition = SubtaskGroupCompleted("group", members)
+    told = sum(isinstance(item, SubtaskCompleted) and item.group_id == "group" for item in items)
+
+    assert members_missing(condition, tuple(items)) == max(0, members - told)
+
+
+@given(CONDITIONS, st.lists(ITEMS, max_size=3))
+def test_any_other_wait_misses_one_item(condition: WakeCondition, items: list[Item]) -> None:
+    if not isinstance(condition, SubtaskGroupCompleted):
+        assert members_missing(condition, tuple(items)) == 1
+
+
+@given(ITEMS)
+def test_only_a_childs_result_counts_for_a_group(item: Item) -> None:
+    expected = f"group:{item.group_id}" if isinstance(item, SubtaskCompleted) and item.group_id is not None else None
+
+    assert item_group_key(item) == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "event", "matches"),
+    [
+        (TimerFired(10.0), TimerFired(10.0), True),
+        (TimerFired(10.0), TimerFired(10.1), True),
+        (TimerFired(10.0), TimerFired(9.9), False),
+        (SubtaskCompleted("a"), SubtaskCompleted("a", "failed", "x", "g"), True),
+        (SubtaskCompleted("a"), SubtaskCompleted("b"), False),
+        (SubtaskGroupCompleted("g", 3), SubtaskGroupCompleted("g", 9), True),
+        (SubtaskGroupCompleted("g", 3), SubtaskGroupCompleted("h", 3), False),
+        (SubtaskGroupCompleted("g", 3), SubtaskCompleted("a", group_id="g"), False),
+        (HumanResponseReceived("h"), HumanResponseReceived("h", "any"), True),
+        (HumanResponseReceived("h"), HumanResponseReceived("i"), False),
+        (ExternalEvent("k", 1), ExternalEvent("k", 2), True),
+        (ExternalEvent("k"), ExternalEvent("l"), False),
+        (ExternalEvent("h"), HumanResponseReceived("h"), False),
+    ],
+)
+def test_only_identity_decides(condition: WakeCondition, event: Item, matches: bool) -> None:
+    assert matches_wake(condition, event) is matches
+
+
+def test_every_type_of_the_vocabulary_is_known_by_its_name() -> None:
+    assert {kind.__name__ for kind in (*get_args(Event), *get_args(Item))} == EVENT_TYPES

@@ -1,0 +1,573 @@
+"""The worker loop: what its page prints, its exception policy, and what it outlives."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from noeta.backends.stores.memory import MemoryStore
+from noeta.core import texts
+from noeta.core.errors import BadInput, CommitUnknown, Conflict, InvalidLease, StoreUnavailable
+from noeta.core.events import ModelCalled, StepAttemptAbandoned, TaskCompleted, TaskFailed, TaskSuspended, ToolFinished
+from noeta.core.model import ProviderError
+from noeta.core.runner import Engine
+from noeta.core.runner.lease import QUOTA_EXCEEDED
+from noeta.core.store import Commit, NewTask, Store, Suspend
+from noeta.core.task import Status
+from noeta.core.tool import ToolContext
+from noeta.core.wake import ControlReceived, ExternalEvent, HumanResponseReceived, TimerFired
+from noeta.runtime.process import Process
+from noeta.runtime.reliability import ReliabilityEvent
+from noeta.runtime.threads import ThreadWorld
+from noeta.runtime.worker import DEFAULT_SHUTDOWN_GRACE_S, WorkerLoop
+from noeta.testing.faults import Fault, FaultyStore, Kind
+from noeta.testing.profile import RuntimeBundle, bundle
+from tests.actors import PATIENCE_SECONDS, Beats, Effect, Model, Signals, asks, engine, says, wait_until
+
+LEASE = 600.0
+
+
+class Clock:
+    """The store's clock."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+class Host(RuntimeBundle):
+    """A runtime whose duck-typed methods are given."""
+
+    def __init__(self, store: Store, agent: Engine, **methods: Any) -> None:
+        plain = bundle(store, agent)
+        super().__init__(plain.engine, plain.event_log, plain.content_store, plain.dispatcher, plain.world)
+        for name, method in methods.items():
+            object.__setattr__(self, name, method)
+
+
+class Scene:
+    """A store, a loop over it, and what it signalled."""
+
+    def __init__(
+        self, agent: Engine | None = None, *faults: Fault, methods: dict[str, Any] | None = None, **knobs: Any
+    ):
+        self.clock = Clock()
+        self.memory = MemoryStore(self.clock)
+        self.store = FaultyStore(self.memory, faults)
+        self.signals = Signals()
+        self.agent = agent or engine(Model((says(),)))
+        self.host = Host(self.store, self.agent, **(methods or {}))
+        knobs.setdefault("reliability_sink", self.signals)
+        self.loop = WorkerLoop(self.host, worker_id="w1", step_poll_s=0.01, **knobs)
+
+    def create(self, id: str = "t", **fields: Any) -> None:
+        self.memory.create(NewTask(id, "agent", "goal", **fields))
+
+    def events(self, id: str = "t") -> list[object]:
+        return [entry.event for entry in self.memory.read(id).entries]
+
+
+# -- what the page prints ----------------------------------------------------------------------------------
+
+
+def test_the_constructors_defaults_are_the_printed_ones() -> None:
+    parameters = inspect.signature(WorkerLoop.__init__).parameters
+
+    assert {name: p.default for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY} == {
+        "worker_id": "noeta-worker",
+        "lease_seconds": 600.0,
+        "poll_interval": 0.5,
+        "heartbeat_interval": 30.0,
+        "stale_sweep_interval": 10.0,
+        "timer_poll_interval": 1.0,
+        "shutdown_grace_s": 30.0,
+        "sleep": None,
+        "clock": None,
+        "now_fn": None,
+        "heartbeat_wait": None,
+        "reliability_sink": None,
+        "step_poll_s": 0.05,
+        "next_goal_handle": None,
+    }
+    assert DEFAULT_SHUTDOWN_GRACE_S == 30.0
+
+
+def test_a_new_loop_does_not_run() -> None:
+    scene = Scene()
+
+    assert (scene.loop.running, scene.loop.abandoned) == (False, False)
+
+
+def test_a_tick_with_nothing_to_do_is_false() -> None:
+    assert Scene().loop.tick() is False
+
+
+def test_a_tick_drives_one_task_to_its_rest() -> None:
+    scene = Scene()
+    scene.create("a")
+    scene.create("b")
+
+    assert scene.loop.tick() is True
+
+    assert scene.events("a")[-1] == TaskCompleted("done")
+    assert scene.memory.task("b").status is Status.PENDING
+    assert scene.loop.tick() is True
+    assert scene.loop.tick() is False
+
+
+def test_a_bad_lease_or_interval_is_refused() -> None:
+    for knobs in (
+        {"lease_seconds": 0},
+        {"lease_seconds": 20.0, "heartbeat_interval": 20.0},
+        {"poll_interval": 0},
+        {"step_poll_s": -1},
+    ):
+        with pytest.raises(BadInput):
+            WorkerLoop(Host(MemoryStore(), engine(Model(()))), **knobs)
+
+
+# -- sweeps and timers -------------------------------------------------------------------------------------
+
+
+def test_sweep_and_timer_poll_wait_for_their_interval() -> None:
+    now = [0.0]
+    scene = Scene(clock=lambda: now[0], stale_sweep_interval=10.0, timer_poll_interval=1.0)
+    assert (scene.loop.maybe_sweep(), scene.loop.maybe_poll_timers()) == (False, False)
+
+    now[0] = 1.0
+    assert (scene.loop.maybe_sweep(), scene.loop.maybe_poll_timers()) == (False, True)
+    assert scene.loop.maybe_poll_timers() is False
+    now[0] = 10.0
+    assert scene.loop.maybe_sweep() is True
+    assert scene.loop.maybe_sweep() is False
+
+
+@pytest.mark.parametrize("interval", [0.0, -1.0])
+def test_an_interval_of_zero_disables_only_that(interval: float) -> None:
+    now = [0.0]
+    scene = Scene(clock=lambda: now[0], stale_sweep_interval=interval, timer_poll_interval=1.0)
+    now[0] = 1e6
+
+    assert (scene.loop.maybe_sweep(), scene.loop.maybe_poll_timers()) == (False, True)
+
+
+def test_sweeps_timers_and_takeovers_are_signalled_whoever_did_them() -> None:
+    now = [0.0]
+    scene = Scene(clock=lambda: now[0])
+    for id in ("lapsed", "lapsed too"):
+        scene.create(id)
+        scene.memory.claim("dead", None, 10.0)
+    scene.create("timed")
+    (claim,) = scene.memory.claim("w0", None, 10.0).claims
+    wait = TimerFired(scene.clock.seconds + 5)
+    scene.memory.append(claim, 1, Commit((TaskSuspended(wait),), Suspend(wait)))
+    scene.clock.seconds += 10
+    now[0] = 100.0
+
+    scene.loop.maybe_poll_timers()
+    scene.loop.maybe_sweep()
+
+    assert [(event.kind, event.task_id) for event in scene.signals.events] == [
+        ("timers_fired", None),
+        ("stale_requeued", None),
+    ]
+    assert scene.signals.events[0].detail == {"count": 1, "task_ids": ("timed",)}
+    assert scene.signals.events[1].detail == {"count": 2, "task_ids": ("lapsed", "lapsed too")}
+
+
+def test_a_claim_signals_the_lease_it_took_over() -> None:
+    scene = Scene()
+    scene.create()
+    scene.memory.claim("dead", None, 10.0)
+    scene.clock.seconds += 10
+
+    scene.loop.tick()
+
+    assert scene.signals.kinds() == ["stale_requeued"]
+
+
+# -- the exception policy ----------------------------------------------------------------------------------
+
+
+def _raise(error: Exception) -> Callable[[object], Engine]:
+    def resolve(task: object) -> Engine:
+        raise error
+
+    return resolve
+
+
+def test_an_error_that_escapes_a_step_is_retried_and_bounded() -> None:
+    """Keeps: bounded."""
+    scene = Scene(methods={"resolve_engine": _raise(KeyError("no such agent"))})
+    scene.create()
+
+    for _ in range(3):
+        assert scene.loop.tick() is True
+        scene.clock.seconds += 60
+
+    assert scene.loop.tick() is False
+    assert scene.events()[-1] == TaskFailed(texts.TOO_MANY_FAILURES, "KeyError: 'no such agent'")
+    assert scene.signals.kinds() == ["step_failed_retryable"] * 3
+    assert scene.signals.events[0].detail == {"reason": "KeyError: 'no such agent'"}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [InvalidLease("gone"), Conflict("gone"), StoreUnavailable("down"), CommitUnknown("who knows")],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_lost_claim_or_store_charges_nobody(error: Exception) -> None:
+    """No release, no fail: the lease runs out."""
+    scene = Scene(methods={"resolve_engine": _raise(error)})
+    scene.create()
+
+    assert scene.loop.tick() is True
+
+    assert (scene.store.calls("fail"), scene.store.calls("release")) == (0, 0)
+    assert scene.memory.task("t").fail_attempts == 0
+    assert scene.signals.kinds() == []
+
+
+def test_a_failure_that_cannot_be_recorded_does_not_stop_the_loop() -> None:
+    bad = {"t"}
+
+    def resolve(task: Any) -> Engine:
+        if task.task_id in bad:
+            raise ValueError("poison")
+        return engine(Model((says(),)))
+
+    scene = Scene(None, Fault(Kind.UNAVAILABLE, "fail"), methods={"resolve_engine": resolve})
+    scene.create()
+    scene.create("u")
+
+    assert scene.loop.tick() is True
+    assert scene.loop.tick() is True
+
+    assert scene.store.unfired() == ()
+    assert scene.events("u")[-1] == TaskCompleted("done")
+
+
+def test_an_innocent_task_is_not_charged_for_its_neighbour() -> None:
+    """https://github.com/contribsys/faktory/issues/99"""
+
+    def resolve(task: Any) -> Engine:
+        if task.task_id == "bad":
+            raise ValueError("poison")
+        return engine(Model((says(),)))
+
+    scene = Scene(methods={"resolve_engine": resolve})
+    scene.create("bad")
+    for n in range(5):
+        scene.create(f"good{n}")
+
+    while scene.loop.tick():
+        pass
+
+    assert {row.fail_attempts for row in scene.memory.tasks() if row.id != "bad"} == {0}
+    assert len(scene.memory.tasks(status=Status.TERMINAL)) == 5
+
+
+def test_a_provider_error_never_reaches_the_backstop() -> None:
+    def refuse(request: object) -> None:
+        raise ProviderError("overloaded", retryable=False)
+
+    scene = Scene(engine(Model((says(),), before=refuse)))
+    scene.create()
+
+    scene.loop.tick()
+
+    assert scene.store.calls("fail") == 0
+    assert scene.events()[-1] == TaskFailed("llm_error", "overloaded")
+
+
+def test_a_task_without_its_wake_is_skipped_and_signalled() -> None:
+    scene = Scene()
+    scene.create(interactive=True)
+    (claim,) = scene.memory.claim("w0", None, LEASE).claims
+    scene.memory.post("t", ExternalEvent("unrelated"))
+    wait = HumanResponseReceived()
+    scene.memory.append(claim, 1, Commit((TaskSuspended(wait),), Suspend(wait), inbox_seen=0))
+
+    assert scene.loop.tick() is True
+
+    assert scene.signals.kinds() == ["suspended_without_wake"]
+    assert scene.memory.task("t").status is Status.SUSPENDED
+    assert scene.loop.tick() is False
+
+
+# -- what the loop outlives --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [Kind.UNAVAILABLE, Kind.NOT_LANDED])
+def test_the_loop_outlives_a_store_that_is_away(kind: Kind, caplog: pytest.LogCaptureFixture) -> None:
+    """Claims, sweeps and polls raise, the loop goes on, and the log is not flooded.
+
+    https://github.com/bensheldon/good_job/issues/296
+    """
+    outage = 30
+    now, pauses = [0.0], []
+    scene: Scene
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        now[0] += seconds
+        if len(pauses) == outage + 5:
+            scene.loop.stop()
+
+    scene = Scene(
+        None,
+        Fault(Kind.UNAVAILABLE, "tasks", times=2 * outage),
+        *[Fault(kind, verb, times=outage) for verb in ("claim", "requeue_stale", "fire_due_timers")],
+        clock=lambda: now[0],
+        sleep=sleep,
+        stale_sweep_interval=0.1,
+        timer_poll_interval=0.1,
+    )
+    if kind is Kind.NOT_LANDED:
+        scene.loop._dispatcher._adopt = _nothing_to_adopt  # type: ignore[method-assign]
+    scene.create()
+
+    with caplog.at_level(logging.WARNING):
+        scene.loop.run_forever()
+
+    assert scene.events()[-1] == TaskCompleted("done")
+    assert max(pauses) <= 5.0 and sum(pauses[:10]) > 10 * 0.5
+    assert len(caplog.records) <= now[0] / 5.0 + 5
+
+
+def _nothing_to_adopt(token: str, error: CommitUnknown) -> Any:
+    raise StoreUnavailable("nothing to adopt") from error
+
+
+def test_a_sink_that_raises_is_swallowed() -> None:
+    def sink(event: ReliabilityEvent) -> None:
+        raise RuntimeError("the sink is broken")
+
+    scene = Scene(methods={"resolve_engine": _raise(ValueError("x"))}, reliability_sink=sink)
+    scene.create()
+
+    assert scene.loop.tick() is True
+    assert scene.memory.task("t").fail_attempts == 1
+
+
+def test_without_a_sink_signals_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene(methods={"resolve_engine": _raise(ValueError("x"))}, reliability_sink=None)
+    scene.create()
+
+    with caplog.at_level(logging.WARNING, "noeta.reliability"):
+        scene.loop.tick()
+
+    assert "step_failed_retryable task=t" in caplog.text
+
+
+def test_signals_are_never_in_a_log() -> None:
+    scene = Scene(methods={"resolve_engine": _raise(ValueError("x"))})
+    scene.create()
+
+    scene.loop.tick()
+
+    assert len(scene.events()) == 1
+
+
+# -- the duck-typed methods --------------------------------------------------------------------------------
+
+
+def test_the_hosts_resolver_chooses_the_engine() -> None:
+    other = Model((says("from the other"),))
+    scene = Scene(methods={"resolve_engine": lambda task: engine(other)})
+    scene.create()
+
+    scene.loop.tick()
+
+    assert scene.events()[-1] == TaskCompleted("from the other")
+
+
+def test_subtasks_are_settled_after_a_step_and_a_prelude_runs_before_it() -> None:
+    told: list[str] = []
+    scene = Scene(
+        methods={
+            "settle_subtasks_after_step": lambda id: told.append(f"settle {id}"),
+            "take_pending_prelude": lambda id: lambda: told.append(f"prelude {id}"),
+        }
+    )
+    scene.create()
+
+    scene.loop.tick()
+
+    assert told == ["prelude t", "settle t"]
+
+
+def test_a_cancel_ends_the_task_or_leaves_it_to_be_reopened() -> None:
+    for handle, expected in ((None, Status.TERMINAL), ("next-goal", Status.SUSPENDED)):
+        scene = Scene(next_goal_handle=handle)
+        scene.create(interactive=True)
+        scene.loop.tick()
+        scene.memory.post("t", ControlReceived("cancel", "enough"))
+
+        scene.loop.tick()
+
+        assert scene.memory.task("t").status is expected
+
+
+# -- long steps --------------------------------------------------------------------------------------------
+
+
+def test_a_step_of_many_leases_is_not_claimed_twice() -> None:
+    """https://github.com/janbjorge/pgqueuer/issues/430"""
+    started, go_on = threading.Event(), threading.Event()
+    journal: list[tuple[str, int]] = []
+
+    def take_long(ctx: ToolContext) -> None:
+        started.set()
+        wait_until(go_on, "the end of the long step")
+
+    beats = Beats()
+    scene = Scene(
+        engine(Model((asks("slow"), says())), Effect("slow", journal, after=take_long)),
+        lease_seconds=60.0,
+        heartbeat_interval=20.0,
+        heartbeat_wait=beats,
+    )
+    scene.create()
+    ticking = ThreadWorld().spawn("tick", lambda: _ignore(scene.loop.tick()))
+    wait_until(started, "the step")
+
+    for _ in range(30):  # ten leases
+        scene.clock.seconds += 20
+        beats.beat()
+        assert scene.memory.claim("thief", None, 60.0).claims == ()
+        assert scene.memory.requeue_stale() == ()
+    go_on.set()
+
+    assert ticking.done.wait(PATIENCE_SECONDS)
+    beats.end()
+    assert journal == [("t:3-0", 1)]
+    assert (scene.memory.task("t").status, scene.memory.task("t").epoch) == (Status.TERMINAL, 1)
+
+
+def test_a_stuck_step_loses_its_claim_cleanly() -> None:
+    """A call that never looks up, like C code that holds the interpreter: the loop goes on, and what the zombie
+    would write is refused. https://github.com/PrefectHQ/prefect/pull/21276"""
+    started, go_on = threading.Event(), threading.Event()
+    ended = threading.Event()
+    journal: list[tuple[str, int]] = []
+
+    def hang(ctx: ToolContext) -> None:
+        started.set()
+        wait_until(go_on, "the zombie's resurrection")
+        ended.set()
+
+    beats = Beats()
+    scene = Scene(
+        engine(Model((asks("stuck"), says())), Effect("stuck", journal, after=hang)),
+        lease_seconds=60.0,
+        heartbeat_interval=20.0,
+        heartbeat_wait=beats,
+    )
+    scene.create()
+    ticking = ThreadWorld().spawn("tick", lambda: _ignore(scene.loop.tick()))
+    wait_until(started, "the step")
+    scene.clock.seconds += 60
+    (claim,) = scene.memory.claim("w2", None, LEASE).claims
+
+    beats.beat()
+
+    assert ticking.done.wait(PATIENCE_SECONDS)
+    assert scene.signals.kinds() == ["heartbeat_invalid_lease"]
+    before = scene.events()
+    go_on.set()
+    wait_until(ended, "the end of the zombie's tool")
+    beats.end()
+    assert scene.events() == before
+    scene.memory.append(claim, len(before), Commit((ModelCalled("h", 1),)))
+    assert journal == [("t:3-0", 1)]
+    assert scene.memory.task("t").fail_attempts == 0
+
+
+def test_a_worker_may_claim_its_own_task_again_while_the_old_step_lives() -> None:
+    """Old and new step share nothing, and the old one's append is refused.
+
+    https://github.com/camunda-community-hub/pyzeebe/issues/212
+    """
+    started, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+    journal: list[tuple[str, int]] = []
+
+    def hang_once(ctx: ToolContext) -> None:
+        if not started.is_set():
+            started.set()
+            wait_until(go_on, "the zombie's resurrection")
+            ended.set()
+
+    beats = Beats()
+    scene = Scene(
+        engine(Model((asks("slow"), asks("slow"), says())), Effect("slow", journal, after=hang_once)),
+        lease_seconds=60.0,
+        heartbeat_interval=20.0,
+        heartbeat_wait=beats,
+    )
+    scene.create()
+    ticking = ThreadWorld().spawn("tick", lambda: _ignore(scene.loop.tick()))
+    wait_until(started, "the step")
+    scene.clock.seconds += 60
+    beats.beat()
+    assert ticking.done.wait(PATIENCE_SECONDS)
+
+    assert scene.loop.tick() is True  # its own task, under the next epoch
+
+    row = scene.memory.task("t")
+    assert (row.status, row.epoch, row.fail_attempts) == (Status.TERMINAL, 2, 0)
+    before = scene.events()
+    go_on.set()
+    wait_until(ended, "the end of the zombie's tool")
+    beats.end()
+    assert scene.events() == before
+    sources = [event.source for event in before if isinstance(event, ToolFinished)]
+    assert sources == ["unknown", "ran"]
+    assert [start for _, start in journal] == [1, 1]
+    assert scene.loop.tick() is False
+
+
+def test_a_step_over_its_quota_of_renewals_goes_back_with_the_reason_in_the_log() -> None:
+    """Keeps: bounded."""
+    started, go_on = threading.Event(), threading.Event()
+
+    def hang(ctx: ToolContext) -> None:
+        started.set()
+        wait_until(go_on, "the end of the test")
+
+    beats = Beats()
+    scene = Scene(engine(Model((asks("stuck"), says())), Effect("stuck", [], after=hang)))
+    process = Process(
+        scene.host.world,
+        scene.store,
+        lease_seconds=60.0,
+        heartbeat_interval=20.0,
+        heartbeat_max=2,
+        heartbeat_wait=beats,
+        reliability_sink=scene.signals,
+    )
+    object.__setattr__(scene.host, "process", process)
+    loop = WorkerLoop(scene.host, step_poll_s=0.01, lease_seconds=60.0, reliability_sink=scene.signals)
+    scene.create()
+    ticking = ThreadWorld().spawn("tick", lambda: _ignore(loop.tick()))
+    wait_until(started, "the step")
+    beats.beat()
+    beats.beat()
+
+    assert ticking.done.wait(PATIENCE_SECONDS)
+    go_on.set()
+    beats.end()
+    assert scene.events()[-1] == StepAttemptAbandoned(4, QUOTA_EXCEEDED)
+    row = scene.memory.task("t")
+    assert (row.status, row.fail_attempts) == (Status.PENDING, 0)
+
+
+def _ignore(answer: object) -> None:
+    pass
