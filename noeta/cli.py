@@ -11,7 +11,10 @@ from typing import Final
 
 import typer
 
+from noeta.commands.check import check
+from noeta.commands.cluster import cluster
 from noeta.commands.migrate import migrate
+from noeta.commands.sim import sim
 from noeta.commands.worker import worker
 from noeta.core.errors import BadInput, NoetaError
 
@@ -31,6 +34,9 @@ app = typer.Typer(
 )
 app.command()(worker)
 app.command()(migrate)
+app.command()(cluster)
+app.command()(check)
+app.command()(sim)
 
 
 def main() -> None:
@@ -54,10 +60,6 @@ def run(args: list[str]) -> int:
         typer.echo(f"noeta: {error}", err=True)
         return FAILED
     return result if isinstance(result, int) else 0
-
-
-if __name__ == "__main__":
-    main()
 
 
 if __name__ == "__main__":

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from noeta.core.errors import BadInput
 
-SCHEMES = ("postgresql://", "postgres://")
+_DSN: Final = re.compile(r"postgres(ql)?://|\s*[a-z_]+\s*=\s*\S", re.IGNORECASE)
+"""An address, or a libpq string like ``host=… dbname=…``."""
 
 
 def check(
@@ -21,23 +23,19 @@ def check(
     Of a live store only the laws that need nothing but logs and rows are judged. Exit codes: 0 valid, 1 invalid,
     2 unknown (nothing seen is unknown), 3 the check itself failed, 64 bad usage.
     """
-    code = _live(target, schema) if target.startswith(SCHEMES) else _directory(Path(target))
+    code = _live(target, schema) if _DSN.match(target) else _directory(Path(target))
     raise typer.Exit(code)
 
 
 def _directory(path: Path) -> int:
     from noeta.chaos.evidence_dir import RUN, RunDir
-    from noeta.chaos.report import last_lines, story, summary
+    from noeta.chaos.report import anomalies, last_lines, summary
     from noeta.chaos.verdicts import judge
 
     if not (path / RUN).is_file():
         raise BadInput("target", f"expected a run directory with a {RUN}, or postgresql://…, found {str(path)!r}")
     judgement = judge(RunDir(path))
-    for line in summary(judgement):
-        typer.echo(line)
-    if judgement.exit_code == 1:
-        typer.echo(story(judgement))
-    for line in last_lines(judgement, str(path)):
+    for line in (*summary(judgement), *anomalies(judgement), *last_lines(judgement, str(path))):
         typer.echo(line)
     return judgement.exit_code
 

@@ -24,6 +24,7 @@ from noeta.core.wake import (
     SubtaskCompleted,
     TimerFired,
     WakeCondition,
+    WakeEvent,
     condition_key,
     item_group_key,
     item_key,
@@ -191,6 +192,12 @@ def lower_item(task_id: str, item: Item, key: str | None, *, field: str = "item"
     if isinstance(item, ControlReceived) and item.action != "cancel":
         raise BadInput(f"{field}.action", f"expected 'cancel', found {item.action!r}")
     return LoweredItem(task_id, key, body, item_key(item), item_group_key(item))
+
+
+def lower_wake(task_id: str, event: WakeEvent) -> LoweredItem:
+    """Check a wake event. A child ends once, so that its result is keyed by it; the key of another event is left to
+    the store, which derives it under the row's lock. Keeps: wake-once, children-once."""
+    return lower_item(task_id, event, item_key(event) if isinstance(event, SubtaskCompleted) else None)
 
 
 def lower_result(claim: Claim, ending: Ending) -> LoweredItem:

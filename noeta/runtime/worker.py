@@ -276,7 +276,7 @@ class WorkerLoop:
             case _:
                 settle: Callable[[str], None] | None = getattr(self._rt, "settle_subtasks_after_step", None)
                 if settle is not None:
-                    settle(lease.task_id)
+                    self._ask("settling subtasks", lambda: settle(lease.task_id))
 
     def _fail(self, lease: Lease, error: BaseException) -> None:
         _log.error("task %s: an error escaped the step", lease.task_id, exc_info=error)

@@ -290,7 +290,8 @@ class MemoryStore:
         return self._posted(lower.lower_item(task_id, item, key), derive=False)
 
     def wake(self, task_id: str, event: WakeEvent) -> Posted:
-        return self._posted(lower.lower_item(task_id, event, None), derive=True)
+        item = lower.lower_wake(task_id, event)
+        return self._posted(item, derive=item.key is None)
 
     def _posted(self, item: LoweredItem, *, derive: bool) -> Posted:
         with self._lock:
@@ -299,12 +300,14 @@ class MemoryStore:
             if task is None:
                 raise UnknownTask(item.task_id)
             if derive:
-                row = task.row
-                # Two marks: a seq of the log must not be taken for a number of the inbox.
-                place = f"@{row.last_seq}" if row.status is Status.SUSPENDED else f"#{row.inbox_seq + 1}"
-                item = replace(item, key=item.wake_key + place)
-                if any(i.unread and i.wake_key == item.wake_key and i.body == item.body for i in task.items):
+                unread = [one for one in task.items if one.unread and one.wake_key == item.wake_key]
+                if any(one.body == item.body for one in unread):
                     return Posted("repeat", None, made_ready=False)
+                # Two marks: a seq of the log must not be taken for a number of the inbox.
+                key = f"{item.wake_key}@{task.row.last_seq}"
+                if task.row.status is not Status.SUSPENDED or any(one.key == key for one in unread):
+                    key = f"{item.wake_key}#{task.row.inbox_seq + 1}"
+                item = replace(item, key=key)
             before = task.row.status
             outcome = self._post(item, now)
             assert outcome is not None

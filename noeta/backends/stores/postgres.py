@@ -280,7 +280,9 @@ class PostgresStore:
         return pg_rows.posted(task_id, self._write("post", *_item_values(new)))
 
     def wake(self, task_id: str, event: WakeEvent) -> Posted:
-        new = lower.lower_item(task_id, event, None)
+        new = lower.lower_wake(task_id, event)
+        if new.key is not None:
+            return pg_rows.posted(task_id, self._write("post", *_item_values(new)))
         return pg_rows.posted(task_id, self._write("wake", new.task_id, new.body, new.wake_key, new.group_key))
 
     # -- reads ---------------------------------------------------------------------------------------------

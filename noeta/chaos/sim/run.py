@@ -269,6 +269,7 @@ class Execution:
             tools=tool_kinds(),
             idle_since={"default": min(self._idle_since.values())} if self._idle_since else {},
             renewals_recorded=True,
+            lease=micros(LEASE_SECONDS),
             keeps_claims=False,
         )
         foretold = [as_foretold(words) for words in self.case.foretold()]

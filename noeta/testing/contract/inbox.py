@@ -224,6 +224,17 @@ class InboxContract(ContractTests):
             codec.encode("item", HumanResponseReceived(text=text)) for text in ("a", "b")
         ]
 
+    def test_wakes_with_other_payloads_are_kept_also_during_another_wait(
+        self, stage: Stage
+    ) -> None:
+        """Two events of one kind before anybody waits for them are two events. Keeps: wake-once."""
+        stage.suspended(wake_on=SubtaskCompleted("t.2-0.0"))
+
+        events = [ExternalEvent("deploy", payload) for payload in (1, 2, 1)]
+        outcomes = [stage.store.wake("t", event).outcome for event in events]
+
+        assert outcomes == ["stored", "stored", "repeat"]
+
     def test_a_second_result_of_one_child_in_one_wait_is_dropped(self, stage: Stage) -> None:
         """Keeps: children-once."""
         stage.suspended(wake_on=SubtaskGroupCompleted("g", members=2))

@@ -86,9 +86,11 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $noeta$
 DECLARE
     v_place text;
+    v_number text;
 BEGIN
     -- Two marks: a seq of the log must not be taken for a number of the inbox.
-    SELECT CASE WHEN t.status = 'suspended' THEN '@' || t.last_seq ELSE '#' || (t.inbox_seq + 1) END INTO v_place
+    SELECT CASE WHEN t.status = 'suspended' THEN '@' || t.last_seq END, '#' || (t.inbox_seq + 1)
+    INTO v_place, v_number
     FROM {schema}.task t WHERE t.id = p_task_id FOR UPDATE;
     IF NOT FOUND THEN
         o_outcome := 'unknown';
@@ -102,6 +104,12 @@ BEGIN
         o_outcome := 'repeat';
         o_made_ready := false;
         RETURN;
+    END IF;
+    -- An unread item with this key carries another payload: this one is kept too.
+    PERFORM 1 FROM {schema}.item i
+    WHERE i.task_id = p_task_id AND i.key = p_wake_key || v_place AND i.taken_seq IS NULL AND i.unread_seq IS NULL;
+    IF FOUND OR v_place IS NULL THEN
+        v_place := v_number;
     END IF;
     SELECT p.o_outcome, p.o_number, p.o_made_ready INTO o_outcome, o_number, o_made_ready
     FROM {schema}.post_1(p_task_id, p_wake_key || v_place, p_body, p_wake_key, p_group_key) p;

@@ -1,0 +1,119 @@
+"""Several runs, one after another, and what happened in each: the table, and the situations over all of them.
+
+What a single run meets only by luck is asked of the campaign as a whole (`profiles.py`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from noeta.chaos.asked import Asked
+from noeta.chaos.profiles import STORM
+from noeta.chaos.progress import open_progress
+from noeta.chaos.run import Ended, run_storm
+from noeta.chaos.verdicts import HARNESS_ERROR, INTERRUPTED
+from noeta.testing.postgres import PostgresSource
+
+COLUMNS: Final = (
+    ("seed", 11),
+    ("verdict", 8),
+    ("kills", 6),
+    ("all", 4),
+    ("pauses", 7),
+    ("takeovers", 10),
+    ("look-up", 8),
+    ("re-run", 7),
+    ("unknown", 8),
+    ("model", 6),
+    ("refused", 8),
+    ("effects", 8),
+    ("seconds", 8),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One run in the table."""
+
+    cells: tuple[str, ...]
+    exit_code: int
+    situations: Mapping[str, int]
+
+
+def run_campaign(base: Asked, seeds: Sequence[int], source: PostgresSource, *, is_ci: bool) -> int:
+    """Run every seed; print the table; the worst exit code. An interrupt ends the campaign after its run."""
+    rows: list[Row] = []
+    for number, seed in enumerate(seeds, start=1):
+        print(f"== run {number} of {len(seeds)}: seed {seed}", flush=True)
+        ended = run_storm(replace(base, seed=seed), source, open_progress(is_ci=is_ci))
+        rows.append(row_of(seed, ended))
+        if was_interrupted(ended):
+            break
+    code, lines = verdict_of(rows, STORM.required_together)
+    for line in (*table(rows), *lines):
+        print(line)
+    sys.stdout.flush()
+    return code
+
+
+def row_of(seed: int, ended: Ended) -> Row:
+    """What is shown of one run."""
+    judgement = ended.judgement
+    if judgement is None:
+        return Row((str(seed), "none"), ended.exit_code, {})
+    storm, seen = judgement.storm, judgement.situations
+    counts = (0, 0, 0) if storm is None else (storm.kills, storm.kill_alls, storm.pauses)
+    names = ("taken-over", "recovered-by-lookup", "recovered-by-rerun", "recovered-as-unknown", "model-called-again")
+    seconds = sum((judgement.run.get("phases") or {}).values())
+    cells = (
+        str(seed),
+        "error" if ended.exit_code == HARNESS_ERROR else judgement.verdict.value,
+        *map(str, counts),
+        *(str(seen.get(name, 0)) for name in names),
+        str(seen.get("append-refused", 0)),
+        str(judgement.figures.get("side effects", 0)),
+        f"{seconds:.0f}",
+    )
+    return Row(cells, ended.exit_code, seen)
+
+
+def was_interrupted(ended: Ended) -> bool:
+    """Whether somebody pressed Ctrl-C during the run."""
+    return ended.exit_code == INTERRUPTED or (
+        ended.judgement is not None and bool(ended.judgement.run.get("interrupted"))
+    )
+
+
+def table(rows: Iterable[Row]) -> Iterator[str]:
+    """A line for each run."""
+    yield "  ".join(f"{name:>{width}}" for name, width in COLUMNS)
+    for row in rows:
+        yield "  ".join(f"{cell:>{width}}" for cell, (_, width) in zip(row.cells, COLUMNS, strict=False))
+
+
+def verdict_of(rows: Sequence[Row], required_together: Mapping[str, int]) -> tuple[int, list[str]]:
+    """The campaign's exit code, and what happened over all runs."""
+    total: Counter[str] = Counter()
+    for row in rows:
+        total.update(row.situations)
+    lines = ["over all runs: " + ", ".join(f"{name} {count}" for name, count in sorted(total.items()))]
+    missing = [name for name, least in required_together.items() if total[name] < least]
+    lines += [f"doubt: never happened in this campaign: {name}" for name in missing]
+    code = worst([row.exit_code for row in rows])
+    if code == 0 and missing:
+        code = 2
+    names = {0: "valid", 1: "invalid", 2: "unknown", HARNESS_ERROR: "harness error", INTERRUPTED: "interrupted"}
+    by_code = Counter(row.exit_code for row in rows)
+    counted = ", ".join(f"{count} {names.get(found, found)}" for found, count in sorted(by_code.items()))
+    lines.append(f"campaign: {len(rows)} runs: {counted}; verdict={names.get(code, code)}")
+    return code, lines
+
+
+def worst(codes: Sequence[int]) -> int:
+    """Invalid outranks an interrupt, a harness error, unknown, valid. Of no run: unknown."""
+    order = (1, INTERRUPTED, HARNESS_ERROR, 2, 0)
+    return min(codes, key=order.index, default=2)

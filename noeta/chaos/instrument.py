@@ -1,0 +1,177 @@
+"""The app of a storm's workers: scripted model and tools, a recorded store, and crash points with teeth.
+
+``noeta worker --app noeta.chaos.instrument:make``; the process finds its ``WorkerConfig`` by the environment.
+Everything else about the worker is the product, unchanged.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import select
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from invariants.evidence import Attempt
+from noeta.chaos.evidence_dir import LineWriter
+from noeta.chaos.orders import (
+    MUTANT_VARIABLE,
+    WORKER_VARIABLE,
+    Aimed,
+    Control,
+    Orders,
+    PointCounter,
+    SelfStrike,
+    WorkerConfig,
+)
+from noeta.chaos.recording import RecordingStore
+from noeta.core import ids
+from noeta.core.errors import BadInput
+from noeta.core.retry import RetryPolicy
+from noeta.runtime.app import WorkerApp
+from noeta.runtime.threads import ThreadWorld
+from scripted_model.app import make_engine
+from scripted_model.journal import FileJournal
+
+PR_SET_PDEATHSIG: Final = 1
+RETRY_SPREAD: Final = 16
+"""The longest pause between two requests of one model call, in first pauses."""
+
+FACT_CHARS_MAX: Final = 200
+
+
+def make() -> WorkerApp:
+    """The app of this process.
+
+    Raises:
+        BadInput: the environment does not say which worker this is.
+    """
+    config = read_config(os.environ.get(WORKER_VARIABLE, ""))
+    die_with_harness(config.lifeline)
+    plant(os.environ.get(MUTANT_VARIABLE, ""))
+    world = ChaosWorld(config)
+    first = config.retry_first_seconds
+    engine = make_engine(
+        FileJournal(Path(config.journal), config.process, clock=world.wall),
+        retry=RetryPolicy(config.retry_attempts, first, first * RETRY_SPREAD),
+    )
+    sink = FileSink(Path(config.attempts) / f"{config.stem}.jsonl")
+    return WorkerApp(
+        resolve=lambda task: engine,
+        world=world,
+        around=lambda store: RecordingStore(
+            store, sink, process=config.process, clock=lambda: ids.micros(world.wall())
+        ),
+    )
+
+
+def read_config(path: str) -> WorkerConfig:
+    """What this process was born with."""
+    if not path:
+        raise BadInput(WORKER_VARIABLE, "the storm's workers are started by the harness, which sets it")
+    return msgspec.json.decode(Path(path).read_bytes(), type=WorkerConfig)
+
+
+def plant(mutant: str) -> None:
+    """Call ``module:function``, if one is named: it patches this process before anything is built."""
+    if mutant:
+        module, _, function = mutant.partition(":")
+        getattr(importlib.import_module(module), function)()
+
+
+def die_with_harness(lifeline: int) -> None:
+    """Make sure that this process ends when the harness does, however that ends, and also while it is stopped.
+
+    The kernel's parent-death signal reaches a stopped process too, and fires when the thread that started us
+    ends, which the cluster keeps alive; the pipe is for systems without it, and for a harness that ended
+    before we got here.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if select.select([lifeline], [], [], 0)[0]:
+        os._exit(1)
+
+    def watch() -> None:
+        os.read(lifeline, 1)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, name="lifeline", daemon=True).start()
+
+
+class FileSink:
+    """Implements ``noeta.chaos.recording.Sink``: a line before it is sent, a line after the answer. Of an attempt
+    the last line counts. What a killed process wrote is kept: the file belongs to the kernel by then."""
+
+    def __init__(self, path: Path) -> None:
+        self._lines = LineWriter(path)
+
+    def sent(self, attempt: Attempt) -> None:
+        self._lines.add(attempt)
+
+    def answered(self, attempt: Attempt) -> None:
+        self._lines.add(attempt)
+
+
+class ChaosWorld(ThreadWorld):
+    """The production world, except that its clock may be off and that its points may kill or stop the process."""
+
+    def __init__(self, config: WorkerConfig) -> None:
+        super().__init__()
+        self._config = config
+        self._control = Control(Path(config.control))
+        self._orders_path = self._control.orders_path(config.name)
+        self._lock = threading.Lock()
+        self._orders = Orders()
+        self._version: tuple[int, int] | None = None
+        self._passed: dict[str, int] = {}
+        self._counter = PointCounter(self._control.counts_path(config.stem))
+        self._lines = LineWriter(self._control.points_path(config.stem))
+        with self._lock:
+            self._look()
+
+    def wall(self) -> float:
+        return super().wall() + self._orders.skew_seconds
+
+    def point(self, name: str, **facts: object) -> None:
+        self._counter.add(name)
+        with self._lock:
+            self._look()
+            for aimed in self._orders.aimed:
+                if aimed.point == name and self._passes(aimed):
+                    self._strike(aimed, facts)
+
+    def _look(self) -> None:
+        """Read the orders if they have changed; what is ordered anew is counted from now."""
+        try:
+            stat = self._orders_path.stat()
+        except FileNotFoundError:
+            return
+        version = (stat.st_ino, stat.st_mtime_ns)
+        if version != self._version:
+            self._version = version
+            self._orders = self._control.orders(self._config.name)
+
+    def _passes(self, aimed: Aimed) -> bool:
+        passed = self._passed[aimed.id] = self._passed.get(aimed.id, 0) + 1
+        return passed == aimed.n
+
+    def _strike(self, aimed: Aimed, facts: dict[str, object]) -> None:
+        strike = SelfStrike(
+            aimed.id,
+            aimed.kind,
+            aimed.point,
+            aimed.n,
+            self._config.process,
+            os.getpid(),
+            ids.micros(self.wall()),
+            {name: str(value)[:FACT_CHARS_MAX] for name, value in facts.items()},
+        )
+        if self._control.take(self._config.name, strike):
+            self._lines.add(strike)
+            os.kill(os.getpid(), signal.SIGKILL if aimed.kind == "kill" else signal.SIGSTOP)

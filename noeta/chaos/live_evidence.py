@@ -1,0 +1,178 @@
+"""Evidence from a live Postgres store, for an operator: logs, rows and inboxes, read-only, in pages.
+
+Nobody recorded attempts, journals or scripts there, so only the laws that need none of them can judge
+(`LIVE_LAWS`). Log and row of a task are read in one short read-only transaction, so that they agree although the
+task goes on; nothing is locked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+
+from invariants import LAWS_BY_KEY, FinalRow, Kin, Law, LogEntry, RunFacts, TaskEvidence
+from noeta.core import codec
+from noeta.core.ids import sha256_text
+from noeta.core.store import UnreadItem
+from noeta.core.task import Status, TaskRow
+
+LIVE_LAWS: Final[tuple[Law, ...]] = tuple(
+    LAWS_BY_KEY[key]
+    for key in (
+        "one-writer",
+        "epochs-rise",
+        "gapless-log",
+        "terminal-is-final",
+        "row-agrees",
+        "taken-once",
+        "wake-once",
+        "calls-pair",
+        "same-request",
+        "bounded",
+        "never-stuck",
+    )
+    if key in LAWS_BY_KEY
+)
+"""The laws that need only logs and rows."""
+
+PAGE_ROWS: Final = 500
+STATEMENT_SECONDS_MAX: Final = 30
+
+_IDS: Final = "SELECT t.id FROM {schema}.task t WHERE t.id > %s ORDER BY t.id LIMIT %s"
+_ROW: Final = """
+SELECT t.id, t.queue, t.status, t.kept, t.epoch, t.worker, t.token, t.lease_until, t.ready_at, t.wake_on::text,
+    t.wake_key, t.wake_missing, t.inbox_seq, t.last_seq, t.takeovers, t.fail_attempts, t.parent, t.group_id,
+    t.created_at, (SELECT {schema}.clock())
+FROM {schema}.task t WHERE t.id = %s
+"""
+_LOG: Final = """
+SELECT e.seq, e.epoch, e.at, e.body::text FROM {schema}.entry e WHERE e.task_id = %s AND e.seq > %s
+ORDER BY e.seq LIMIT %s
+"""
+_ITEMS: Final = """
+SELECT i.number, i.key, i.body::text, i.at, i.unread_seq FROM {schema}.item i
+WHERE i.task_id = %s AND i.taken_seq IS NULL ORDER BY i.number
+"""
+_KIN: Final = """
+SELECT t.status, t.group_id, (SELECT max(e.at) FROM {schema}.entry e WHERE e.task_id = t.id)
+FROM {schema}.task t WHERE t.id = %s
+"""
+_MEMBERS: Final = "SELECT t.id FROM {schema}.task t WHERE t.group_id IS NOT NULL ORDER BY t.id"
+
+
+class LiveEvidence:
+    """Implements ``invariants.Evidence``; usable with ``with``. For one thread."""
+
+    def __init__(self, dsn: str, schema: str) -> None:
+        """
+        Raises:
+            psycopg.Error: the server does not answer.
+        """
+        self._schema = sql.Identifier(schema)
+        given = psycopg.conninfo.conninfo_to_dict(dsn)
+        options = (
+            f"{given.get('options') or ''} -c default_transaction_read_only=on -c statement_timeout="
+            f"{STATEMENT_SECONDS_MAX}s -c client_encoding=UTF8"
+        )
+        self._session: psycopg.Connection[Any] = psycopg.connect(
+            dsn, options=options.strip(), autocommit=True, application_name="noeta check", connect_timeout=5
+        )
+        self._session.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        self.run = RunFacts(kin=_LiveKin(self))
+
+    def __enter__(self) -> LiveEvidence:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._session.close()
+
+    def check_schema(self) -> None:
+        """Raises: psycopg.errors.UndefinedTable: there is no store in this schema."""
+        self.ask("SELECT version FROM {schema}.migration", [])
+
+    def tasks(self) -> Iterator[TaskEvidence]:
+        """Every task, in id order."""
+        after = ""
+        while page := self.ask(_IDS, [after, PAGE_ROWS]):
+            for (task,) in page:
+                evidence = self._task(task)
+                if evidence is not None:
+                    yield evidence
+            after = page[-1][0]
+
+    def ask(self, statement: str, values: list[Any]) -> list[Any]:
+        """The rows of one statement."""
+        return self._session.execute(sql.SQL(statement).format(schema=self._schema), values).fetchall()
+
+    def _task(self, task: str) -> TaskEvidence | None:
+        with self._session.transaction():
+            rows = self.ask(_ROW, [task])
+            if not rows:
+                return None  # purged meanwhile
+            log: list[LogEntry] = []
+            while page := self.ask(_LOG, [task, log[-1].seq if log else 0, PAGE_ROWS]):
+                log += [
+                    LogEntry(task, seq, epoch, at, codec.decode_event(body), sha256_text(body))
+                    for seq, epoch, at, body in page
+                ]
+            items = self.ask(_ITEMS, [task])
+        unread = tuple(
+            UnreadItem(number, key, codec.decode_item(body), body, at)
+            for number, key, body, at, unread_seq in items
+            if unread_seq is None
+        )
+        stamped = tuple(number for number, _, _, _, unread_seq in items if unread_seq is not None)
+        final = FinalRow(rows[0][19], _row(rows[0]), unread, stamped)
+        return TaskEvidence(task, log=tuple(log), final=final)
+
+
+@dataclass
+class _LiveKin(Mapping[str, Kin]):
+    """Children and members, looked up when a law asks: after the parent was read, so that one that has ended
+    since is told by the time of its end."""
+
+    evidence: LiveEvidence
+    _known: dict[str, Kin | None] = field(default_factory=dict)
+
+    def __getitem__(self, task: str) -> Kin:
+        if task not in self._known:
+            rows = self.evidence.ask(_KIN, [task])
+            self._known[task] = Kin(Status(rows[0][0]), rows[0][2], rows[0][1]) if rows else None
+        found = self._known[task]
+        if found is None:
+            raise KeyError(task)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (row[0] for row in self.evidence.ask(_MEMBERS, []))
+
+    def __len__(self) -> int:
+        return len(self.evidence.ask(_MEMBERS, []))
+
+
+def _row(row: Any) -> TaskRow:
+    return TaskRow(
+        id=row[0],
+        queue=row[1],
+        status=Status(row[2]),
+        kept=row[3],
+        epoch=row[4],
+        worker=row[5],
+        token=row[6],
+        lease_until=row[7],
+        ready_at=row[8],
+        wake_on=None if row[9] is None else codec.decode_condition(row[9]),
+        wake_key=row[10],
+        wake_missing=row[11],
+        inbox_seq=row[12],
+        last_seq=row[13],
+        takeovers=row[14],
+        fail_attempts=row[15],
+        parent=row[16],
+        group=row[17],
+        created_at=row[18],
+    )

@@ -1,0 +1,435 @@
+"""The nemesis: strikes by the schedule until the quotas are met, then undoes everything.
+
+One thread, one look every few milliseconds, no sleep inside a strike: so a pause waits for its takeover while
+kills go on. A strike waits a little for its target to be at work, because an idle kill proves nothing. After
+the storm the thread goes on starting workers that their own scripts kill, until ``close``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from noeta.chaos.cluster import Cluster, ClusterClosed, Worker
+from noeta.chaos.nemesis.arena import Arena, Strike
+from noeta.chaos.nemesis.claims import Claims
+from noeta.chaos.nemesis.database_faults import NOT_OURS, DatabaseServer, ServerDown
+from noeta.chaos.nemesis.process_faults import Down, Paused, Skewed, Told, await_stop, kill, kill_all, pause
+from noeta.chaos.nemesis.record import CRASHED, SELF_KILLED, FaultRecord
+from noeta.chaos.nemesis.result import KILLS, NemesisResult, count, undecided_or_effective
+from noeta.chaos.schedule import DATABASE_KINDS, After, AtPoint, Fault, Kind, Schedule
+from noeta.core.store import Store
+
+LOOK_SECONDS: Final = 0.02
+RIPE_LEASES: Final = 5.0
+"""How long a strike waits for its target to hold a claim."""
+
+SPARE_LEASES: Final = 0.5
+"""Between two spare strikes."""
+
+STRETCH: Final = 1.7
+"""A storm whose quotas are not met goes on for so many times its length."""
+
+LAG: Final = 1.2
+"""Spares come early when the storm is so much behind its quotas."""
+
+SETTLE_LEASES: Final = 6.0
+"""After the heal: how long takeovers of the last strikes are awaited."""
+
+HEAL_SECONDS: Final = 45.0
+"""How long workers may take to be up and answered, on a machine under load."""
+
+WARMED_UP_ANSWERS: Final = 15
+"""Answers of the store after which a worker counts as at work. A strike that lies in wait for a new process hits it
+otherwise at its first claims, which are model calls: task after task would only ever be struck there."""
+
+CRASHES_IN_A_ROW_MAX: Final = 5
+SELF_KILL_RESPAWN_SECONDS: Final = 0.05
+CRASH_RESPAWN_SECONDS: Final = 1.0
+LIVED_SECONDS: Final = 10.0
+"""A process that lived this long did not crash at its start."""
+
+
+class NemesisFailed(RuntimeError):
+    """The harness itself is at fault, or the machine: the run proves nothing."""
+
+
+class Nemesis:
+    """Strikes ``cluster`` by ``schedule``. ``store`` is this nemesis's own handle; ``server`` None: not ours.
+
+    Faults of a server that is not ours are refused by name, never replaced by something weaker.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        cluster: Cluster,
+        store: Store,
+        server: DatabaseServer | None,
+        out_path: Path,
+    ) -> None:
+        self._refused: dict[str, str] = {}
+        if server is None or not server.owned:
+            wanted = schedule.kinds() & DATABASE_KINDS
+            self._refused = {str(kind): NOT_OURS for kind in sorted(wanted)}
+            schedule = schedule.without(DATABASE_KINDS)
+        self._schedule = schedule
+        self._cluster = cluster
+        self._server = server
+        self._arena = Arena(cluster, Claims(store, cluster.config.queue), FaultRecord(out_path))
+        self._pending = list(schedule.faults)
+        self._spares = list(schedule.spares)
+        self._armed: dict[str, Fault] = {}
+        self._strikes: list[Strike] = []
+        self._unfired: dict[str, str] = {}
+        self._crashes: list[str] = []
+        self._crashes_in_a_row: dict[str, int] = {}
+        self._born: dict[str, float] = {}
+        self._not_healed: list[str] = []
+        self._spare_at = 0.0
+        self._began = 0.0
+        self._calm = threading.Event()
+        self._healed = threading.Event()
+        self._closed = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="nemesis", daemon=True)
+
+    # -- for the harness -----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin the storm."""
+        self._began = time.monotonic()
+        self._thread.start()
+
+    @property
+    def quotas_met(self) -> bool:
+        """Whether the storm may end. Kinds that spares cannot help along are not in the quotas."""
+        return self.result().quotas_met
+
+    @property
+    def done(self) -> bool:
+        """Whether the storm has blown long enough: its time is over and the quotas are met, or a bound is, or the
+        nemesis failed (see ``check``)."""
+        blown = time.monotonic() - self._began
+        seconds = self._cluster.config.seconds
+        is_enough = blown >= seconds and (self.quotas_met or blown >= seconds * STRETCH)
+        return is_enough or not self._thread.is_alive()
+
+    @property
+    def words(self) -> str:
+        """One line about what was achieved so far."""
+        now, quotas = self.result(), self._schedule.quotas
+        return (
+            f"{now.effective_kills}/{quotas.kills} kills, {now.kill_alls}/{quotas.kill_alls} of all, "
+            f"{now.effective_pauses}/{quotas.pauses} pauses that hurt, {now.takeovers} takeovers"
+        )
+
+    def check(self) -> None:
+        """Raise what ended the nemesis early, if anything did.
+
+        Raises:
+            NemesisFailed.
+        """
+        if self._failure is not None:
+            raise NemesisFailed(f"{type(self._failure).__name__}: {self._failure}") from self._failure
+
+    def stop_and_heal(self) -> NemesisResult:
+        """End the storm and undo everything; afterwards every worker is up and has had an answer of the store, or
+        ``not_healed`` says which has not.
+
+        Raises:
+            NemesisFailed.
+        """
+        self._calm.set()
+        while not self._healed.wait(0.2):
+            if not self._thread.is_alive():
+                break
+        self.check()
+        return self.result()
+
+    def result(self) -> NemesisResult:
+        """What was achieved so far."""
+        return count(
+            self._arena.record.lines,
+            self._schedule.quotas,
+            unfired=dict(self._unfired),
+            refused=self._refused,
+            not_healed=list(self._not_healed),
+            crashes=list(self._crashes),
+        )
+
+    def close(self) -> None:
+        """Stop looking after the workers, and close the record. Nothing is undone here: see ``stop_and_heal``."""
+        self._calm.set()
+        self._closed.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._arena.record.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- the thread ----------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self._calm.is_set():
+                self._blow(time.monotonic())
+                self._calm.wait(LOOK_SECONDS)
+            self._heal()
+            self._healed.set()
+            while not self._closed.wait(LOOK_SECONDS):
+                self._tend(time.monotonic())
+        except ClusterClosed:
+            pass  # the run is over, and with it the workers
+        except BaseException as error:  # told to whoever asks next: a thread has nobody to raise to
+            self._failure = error
+
+    def _blow(self, now: float) -> None:
+        """One look: what is due, what has happened, what goes on."""
+        self._tend(now)
+        at = now - self._began
+        due = [fault for fault in self._pending if _instant(fault) <= at]
+        for fault in due:
+            if self._strike(fault, now, overdue=at - _instant(fault)):
+                self._pending.remove(fault)
+        if now >= self._spare_at and self._strike_spare(now, at):
+            self._spare_at = now + SPARE_LEASES * self._arena.lease_seconds
+
+    def _tend(self, now: float) -> None:
+        self._notice_self_strikes()
+        self._notice_deaths(now)
+        self._strikes = [strike for strike in self._strikes if not strike.tick(now)]
+
+    # -- striking ------------------------------------------------------------------------------------------
+
+    def _strike(self, fault: Fault, now: float, *, overdue: float) -> bool:
+        """Strike if the target is ripe, or has been waited for long enough; whether the fault is dealt with."""
+        if isinstance(fault.anchor, AtPoint):
+            if fault.kind is Kind.PAUSE and self._arena.paused:
+                return False
+            self._armed[fault.id] = fault
+            self._arena.arm(fault)
+            return True
+        if self._is_ripe(fault):
+            return self._now(fault)
+        # Nobody gets work while the store is away: the patience begins anew when it is back.
+        if min(overdue, now - self._arena.claims.away_at) < RIPE_LEASES * self._arena.lease_seconds:
+            return False
+        if self._is_possible(fault):
+            return self._now(fault)
+        self._unfired[fault.id] = f"its target {fault.target} was down or stopped"
+        return True
+
+    def _now(self, fault: Fault) -> bool:
+        arena = self._arena
+        struck: Iterable[Strike | None]
+        match fault.kind:
+            case Kind.KILL:
+                respawn = fault.seconds("respawn_seconds")
+                struck = [kill(arena, self._target(fault), fault.kind, fault=fault.id, respawn_seconds=respawn)]
+            case Kind.RESTART_SAME_NAME:
+                struck = [kill(arena, self._target(fault), fault.kind, fault=fault.id, respawn_seconds=0.0)]
+            case Kind.KILL_ALL:
+                struck = kill_all(arena, fault=fault.id, respawn_seconds=fault.seconds("respawn_seconds"))
+            case Kind.PAUSE:
+                struck = [pause(arena, self._target(fault), fault)]
+            case Kind.TERMINATE:
+                struck = [Told(arena, self._target(fault), fault=fault.id)]
+            case Kind.SKEW:
+                struck = [Skewed(arena, fault)]
+            case Kind.DB_RESTART | Kind.DB_KILL:
+                assert self._server is not None
+                struck = [ServerDown(arena, self._server, fault)]
+        hits = [strike for strike in struck if strike is not None]
+        self._strikes += hits
+        return bool(hits)
+
+    def _is_possible(self, fault: Fault) -> bool:
+        match fault.kind:
+            case Kind.KILL_ALL:
+                return bool(self._cluster.alive())
+            case Kind.DB_RESTART | Kind.DB_KILL:
+                # One at a time, the look-back at the one before included.
+                return not any(isinstance(strike, ServerDown) for strike in self._strikes)
+            case Kind.SKEW:
+                return True
+            case Kind.TERMINATE:
+                # Before its first answer nobody in it hears the signal: that would be a kill.
+                return self._is_up(self._target(fault)) and bool(self._cluster.answers(self._target(fault)))
+            case _:
+                return self._is_up(self._target(fault))
+
+    def _is_ripe(self, fault: Fault) -> bool:
+        if not self._is_possible(fault):
+            return False
+        config = self._cluster.config
+        match fault.kind:
+            case Kind.KILL | Kind.RESTART_SAME_NAME:
+                return self._is_at_work(fault.target)
+            case Kind.PAUSE:
+                # One at a time: the others must have room to take over, behind whatever else is due.
+                return self._is_at_work(fault.target) and not self._arena.paused
+            case Kind.KILL_ALL:
+                everybody = all(worker.is_running for worker in self._cluster.workers.values())
+                return everybody and sum(map(self._is_at_work, config.worker_names)) >= config.workers / 2
+            case _:
+                return True
+
+    def _is_up(self, worker: Worker) -> bool:
+        return (
+            worker.is_running
+            and worker.process not in self._arena.paused
+            and worker.process not in self._arena.accounted
+        )
+
+    def _is_at_work(self, name: str) -> bool:
+        worker = self._cluster.workers[name]
+        # Its predecessor's claims carry the same names: only one that has been answered holds any itself.
+        if not self._is_up(worker) or self._cluster.answers(worker) < WARMED_UP_ANSWERS:
+            return False
+        return self._arena.is_at_work(worker)
+
+    def _target(self, fault: Fault) -> Worker:
+        return self._cluster.workers[fault.target]
+
+    def _strike_spare(self, now: float, at: float) -> bool:
+        """Strike the first spare that is ripe and whose quota is behind."""
+        for fault in self._spares:
+            if self._is_behind(fault.kind, at) and self._is_ripe(fault) and self._now(fault):
+                self._spares.remove(fault)
+                return True
+        return False
+
+    def _is_behind(self, kind: Kind, at: float) -> bool:
+        quota = self._schedule.quotas.of(kind)
+        kinds = KILLS if kind in KILLS else frozenset({kind})
+        share = min(1.0, LAG * at / self._cluster.config.seconds)
+        planned = any(fault.kind in kinds and isinstance(fault.anchor, After) for fault in self._pending)
+        wanted = quota * (share if planned else 1.0)
+        if planned and kind is Kind.KILL_ALL:
+            return False
+        return undecided_or_effective(self._arena.record.lines, kinds) + 1 <= wanted
+
+    # -- noticing ------------------------------------------------------------------------------------------
+
+    def _notice_self_strikes(self) -> None:
+        for fault in list(self._armed.values()):
+            self._notice_self_strike(fault)
+
+    def _notice_self_strike(self, fault: Fault) -> bool:
+        """Whether some process has struck itself for this fault."""
+        by_itself = self._cluster.control.struck(fault.id)
+        if by_itself is None:
+            return False
+        worker = next(worker for worker in self._cluster.all if worker.process == by_itself.process)
+        del self._armed[fault.id]
+        self._arena.disarm(fault.id)
+        if worker.process in self._arena.accounted:
+            self._unfired[fault.id] = f"{worker.process} was struck down by another fault at the same instant"
+        elif fault.kind is Kind.KILL:
+            worker.child.wait()
+            respawn = fault.seconds("respawn_seconds")
+            self._strikes.append(
+                Down(self._arena, worker, fault.kind, fault=fault.id, by_itself=by_itself, respawn_seconds=respawn)
+            )
+        elif await_stop(worker):
+            seconds, seconds_max = fault.seconds("seconds"), fault.seconds("seconds_max")
+            self._strikes.append(
+                Paused(
+                    self._arena,
+                    worker,
+                    seconds=seconds,
+                    seconds_max=seconds_max,
+                    fault=fault.id,
+                    by_itself=by_itself,
+                )
+            )
+        return True
+
+    def _notice_deaths(self, now: float) -> None:
+        """Workers that ended and that no strike stands for: killed by their script, or crashed."""
+        for name, worker in list(self._cluster.workers.items()):
+            if worker.is_running:
+                self._born.setdefault(worker.process, now)
+                continue
+            if worker.process in self._arena.accounted:
+                continue
+            if any(self._notice_self_strike(fault) for fault in list(self._armed.values())):
+                continue  # it may be this one: look again
+            self._arena.paused.discard(worker.process)
+            self._strikes.append(self._mourn(name, worker, now))
+
+    def _mourn(self, name: str, worker: Worker, now: float) -> Down:
+        code = worker.child.returncode
+        facts = {"exit_code": code}
+        if code == -9:
+            return Down(self._arena, worker, SELF_KILLED, respawn_seconds=SELF_KILL_RESPAWN_SECONDS, facts=facts)
+        self._crashes.append(f"{worker.process} ended with exit code {code}: {worker.log_tail(400)}")
+        lived = now - self._born.get(worker.process, now)
+        in_a_row = 1 if lived > LIVED_SECONDS else self._crashes_in_a_row.get(name, 0) + 1
+        self._crashes_in_a_row[name] = in_a_row
+        if in_a_row >= CRASHES_IN_A_ROW_MAX:
+            raise NemesisFailed(f"{name} crashed {in_a_row} times in a row; its last words: {worker.log_tail()}")
+        return Down(self._arena, worker, CRASHED, respawn_seconds=CRASH_RESPAWN_SECONDS, facts=facts)
+
+    # -- healing -------------------------------------------------------------------------------------------
+
+    def _heal(self) -> None:
+        arena, cluster = self._arena, self._cluster
+        for fault in self._pending:
+            self._unfired[fault.id] = "the storm was over before its time came"
+        self._pending.clear()
+        arena.disarm_all()
+        self._notice_self_strikes()
+        for fault_id, fault in self._armed.items():
+            assert isinstance(fault.anchor, AtPoint)
+            self._unfired[fault_id] = f"nobody came to {fault.anchor.point} for the {fault.anchor.n}. time"
+        self._armed.clear()
+        for strike in self._strikes:
+            strike.heal(time.monotonic())
+        cluster.resume_all()
+        before = {worker.process: cluster.answers(worker) for worker in cluster.workers.values()}
+        deadline = time.monotonic() + HEAL_SECONDS
+        while (left := self._not_yet_well(before)) and time.monotonic() < deadline and not self._closed.is_set():
+            self._tend(time.monotonic())
+            time.sleep(LOOK_SECONDS)
+        self._not_healed = left
+        self._await_takeovers()
+
+    def _not_yet_well(self, before: dict[str, int]) -> list[str]:
+        """Every worker must run and have had an answer since: so each resumed process has, or is gone."""
+        wrong = [] if self._server is None or self._server.is_running() else ["the database server is down"]
+        for name, worker in self._cluster.workers.items():
+            if not worker.is_running:
+                wrong.append(f"{name} is down")
+            elif worker.is_stopped:
+                wrong.append(f"{worker.process} is stopped")
+            elif self._cluster.answers(worker) <= before.get(worker.process, 0):
+                wrong.append(f"{worker.process} has had no answer of the store")
+        wrong += [
+            f"a strike is not over: {type(strike).__name__}" for strike in self._strikes if not isinstance(strike, Down)
+        ]
+        return wrong
+
+    def _await_takeovers(self) -> None:
+        """The claims that the last strikes cut are taken over soon; until then nobody knows whether they hurt."""
+        deadline = time.monotonic() + SETTLE_LEASES * self._arena.lease_seconds
+        while time.monotonic() < deadline and not self._closed.is_set():
+            if all(line.effective is not None for line in self._arena.record.lines):
+                return
+            self._tend(time.monotonic())
+            time.sleep(LOOK_SECONDS)
+
+
+def _instant(fault: Fault) -> float:
+    return fault.anchor.seconds if isinstance(fault.anchor, After) else fault.anchor.since

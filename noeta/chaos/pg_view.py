@@ -1,0 +1,138 @@
+"""What the harness reads of a Postgres schema past the store: small columns, in short statements, locking nothing.
+
+A session of its own, read-only, never through the proxy: whatever is done to the workers' connections, these
+answers come from the server itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+import psycopg
+from psycopg import sql
+
+from invariants.evidence import FinalRow, Sample
+from noeta.chaos.board import Seen
+from noeta.core import codec
+from noeta.core.store import LogPage
+from noeta.core.task import Status
+
+PAGE_ROWS: Final = 500
+STATEMENT_SECONDS_MAX: Final = 5
+CONNECT_SECONDS_MAX: Final = 3
+
+_ROWS: Final = """
+SELECT t.id, t.queue, t.status, t.kept, t.epoch, t.worker, t.token, t.last_seq, t.inbox_seq, t.wake_on::text,
+    t.ready_at, t.lease_until, (SELECT {schema}.clock()),
+    (SELECT count(*) FROM {schema}.item i
+     WHERE i.task_id = t.id AND i.taken_seq IS NULL AND i.unread_seq IS NULL)
+FROM {schema}.task t
+WHERE t.id > %s AND (t.status <> 'terminal' OR NOT t.id = ANY(%s))
+ORDER BY t.id LIMIT %s
+"""
+
+_STAMPED: Final = """
+SELECT i.number FROM {schema}.item i WHERE i.task_id = %s AND i.unread_seq IS NOT NULL ORDER BY i.number
+"""
+
+_CLOCK: Final = "SELECT {schema}.clock()"
+
+
+class PgView:
+    """One read-only session; connects when it is first asked, and again after an error. For one thread."""
+
+    def __init__(self, dsn: str, schema: str, name: str = "noeta harness") -> None:
+        self._dsn = dsn
+        self._schema = sql.Identifier(schema)
+        self._name = name
+        self._session: psycopg.Connection[Any] | None = None
+
+    def rows(self, leave_out: Sequence[str] = ()) -> tuple[list[Seen], int]:
+        """Every row but the ended ones to leave out, page by page, and the store's clock at the last page.
+
+        Raises:
+            psycopg.Error: the server cannot be asked; ask again later.
+        """
+        found: list[Seen] = []
+        after, now = "", 0
+        while True:
+            page = self._ask(_ROWS, [after, list(leave_out), PAGE_ROWS])
+            found += [_seen(row) for row in page]
+            now = max([now, *(row[12] for row in page)])
+            if len(page) < PAGE_ROWS:
+                return found, now or self.clock()
+            after = page[-1][0]
+
+    def clock(self) -> int:
+        """The store's clock, in microseconds."""
+        return int(self._ask(_CLOCK, [])[0][0])
+
+    def stamped(self, task: str) -> tuple[int, ...]:
+        """The items that the terminal entry of a task stamped unread."""
+        return tuple(row[0] for row in self._ask(_STAMPED, [task]))
+
+    def final(self, page: LogPage) -> FinalRow:
+        """The row at the end of a log that was read to its end, with what became of its untaken items."""
+        task = page.row.id
+        stamped = self.stamped(task) if page.row.status is Status.TERMINAL else ()
+        return FinalRow(self.clock(), page.row, page.unread, stamped)
+
+    def close(self) -> None:
+        """End the session."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ask(self, statement: str, values: list[Any]) -> list[Any]:
+        try:
+            if self._session is None or self._session.closed:
+                self._session = self._connect()
+            return self._session.execute(sql.SQL(statement).format(schema=self._schema), values).fetchall()
+        except psycopg.Error:
+            self.close()
+            raise
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        options = (
+            f"-c default_transaction_read_only=on -c statement_timeout={STATEMENT_SECONDS_MAX}s "
+            r"-c default_transaction_isolation=read\ committed -c client_encoding=UTF8"
+        )
+        given = psycopg.conninfo.conninfo_to_dict(self._dsn)
+        merged = f"{given.get('options') or ''} {options}".strip()
+        return psycopg.connect(
+            self._dsn,
+            options=merged,
+            autocommit=True,
+            application_name=self._name,
+            connect_timeout=CONNECT_SECONDS_MAX,
+            keepalives_idle=5,
+            tcp_user_timeout=(STATEMENT_SECONDS_MAX + 1) * 1000,
+        )
+
+
+def _seen(row: Any) -> Seen:
+    wake_on = None if row[9] is None else codec.decode_condition(row[9])
+    sample = Sample(
+        at=row[12],
+        task=row[0],
+        status=Status(row[2]),
+        kept=row[3],
+        epoch=row[4],
+        worker=row[5],
+        token=row[6],
+        last_seq=row[7],
+        inbox_seq=row[8],
+        wake_on=wake_on,
+        unread=row[13],
+    )
+    return Seen(sample, queue=row[1], ready_at=row[10], lease_until=row[11])

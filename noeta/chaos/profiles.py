@@ -1,0 +1,118 @@
+"""What a storm loads and what must happen in it for its verdict to count: data, no code.
+
+``STORM`` is what `make cluster` runs. A short storm cannot be asked for everything, so each requirement names the
+storm from which on it holds; a campaign asks over all of its runs together for what a single run meets by luck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
+
+from noeta.chaos.seeds import child_seed
+from scripted_model import Kind, Profile, Workload, workload
+
+RESERVE_SHARE: Final = 2.0
+"""Tasks in reserve, for storms that go on until their quotas are met: so many times the tasks asked for."""
+
+KILLERS: Final = (
+    Kind.KILLER_PLAIN,
+    Kind.KILLER_RETRY_SAFE,
+    Kind.KILLER_BOUND,
+    Kind.KILLER_RECOVERABLE,
+    Kind.KILLER_MODEL,
+    Kind.INTERACTIVE_HURT,
+)
+"""Kinds that kill workers by themselves: there in every workload, in no reserve. In an order of
+their own: draws go through weights in order, and a set's order changes with the hash seed."""
+
+STORM_WEIGHTS: Final[Mapping[Kind, int]] = MappingProxyType(
+    {
+        **dict.fromkeys(KILLERS, 1),
+        Kind.KILLER_RECOVERABLE: 4,
+        Kind.PLAIN: 6,
+        Kind.RETRY_SAFE: 6,
+        Kind.RECOVERABLE: 8,
+        Kind.SLOW: 24,
+        Kind.SEVERAL_CALLS: 12,
+        Kind.ODD_TEXT: 2,
+        Kind.LONG_TEXT: 2,
+        Kind.NOTED: 10,
+        Kind.ERRORS_BELOW: 2,
+        Kind.ERRORS_BOUND: 1,
+        Kind.CUT_BELOW: 2,
+        Kind.CUT_BOUND: 1,
+        Kind.EMPTY: 1,
+        Kind.INTERACTIVE: 18,
+    }
+)
+"""Mostly work inside slow tools: what is struck there must be recovered by the tool's own promise. A storm over
+model calls alone would push task after task into the bound of three, which excuses what it should test."""
+
+
+@dataclass(frozen=True, slots=True)
+class StormProfile:
+    """``required``: situations that every run of at least ``full_seconds`` and ``full_tasks`` must show, with how
+    often; ``required_always``: those of any run; ``required_together``: those of a campaign, over all its runs."""
+
+    name: str
+    spread_leases: float
+    required_always: Mapping[str, int]
+    required: Mapping[str, int]
+    required_together: Mapping[str, int]
+    full_seconds: float = 40.0
+    full_tasks: int = 40
+    slow_leases: tuple[float, float] = (0.4, 3.0)
+    think_leases: tuple[float, float] = (0.0, 0.03)
+    weights: Mapping[Kind, int] = field(default_factory=lambda: STORM_WEIGHTS)
+
+    def required_of(self, seconds: float, tasks: int) -> Mapping[str, int]:
+        """What a run of this size must show."""
+        is_full = seconds >= self.full_seconds and tasks >= self.full_tasks
+        return {**self.required_always, **(self.required if is_full else {})}
+
+    def loads(self, seed: int, tasks: int, lease_seconds: float, retry_attempts: int) -> tuple[Workload, Workload]:
+        """The workload of a seed, and its reserve, whose ids begin with ``x``."""
+        drawn = Profile(
+            weights=self.weights,
+            lease_seconds=lease_seconds,
+            retry_attempts=retry_attempts,
+            slow_leases=self.slow_leases,
+            think_leases=self.think_leases,
+            spread_leases=self.spread_leases,
+        )
+        base = workload(seed, tasks, drawn)
+        spare = max(1, round(RESERVE_SHARE * tasks))
+        calm: dict[Kind, int] = {kind: weight for kind, weight in self.weights.items() if kind not in KILLERS}
+        return base, workload(child_seed(seed, "reserve"), spare, replace(drawn, weights=calm), prefix="x")
+
+
+STORM: Final = StormProfile(
+    name="storm",
+    spread_leases=2.0,
+    required_always=MappingProxyType({"taken-over": 1}),
+    required=MappingProxyType(
+        {
+            "taken-over": 10,
+            "recovered-by-lookup": 1,
+            "recovered-by-rerun": 1,
+            "recovered-as-unknown": 1,
+            "model-called-again": 1,
+            "attempt-sealed": 1,
+            "message-taken-running": 1,
+            "message-taken-waiting": 1,
+            "message-repeat-dropped": 1,
+        }
+    ),
+    required_together=MappingProxyType(
+        {
+            "three-starts-bound": 1,
+            "three-model-calls-bound": 1,
+            "append-refused-after-pause": 1,
+            "claim-released": 1,
+        }
+    ),
+)
+"""The storm of `make cluster`."""

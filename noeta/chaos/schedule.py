@@ -1,0 +1,218 @@
+"""A schedule is data: which faults strike, whom, and when. One format for real storms and for the simulator.
+
+The generator is a function of seed and size alone. With real processes a schedule repeats the plan, not the
+timing. Anchors are instants of the storm, or better logical: the n-th time a worker reaches a named point.
+
+A plan cannot know whether a strike will hurt: the target may be idle. So a schedule carries quotas and spare
+faults, and the nemesis goes on with the spares until the quotas are met or the time is up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from noeta.core.errors import BadInput
+
+FORMAT: Final = 1
+"""Of the JSON; a reader refuses any other."""
+
+
+class Kind(StrEnum):
+    """What a fault does. ``w`` is its target, a worker process; database faults have the target ``server``."""
+
+    KILL = "kill"
+    """SIGKILL to w; a new process of the same name after ``respawn_seconds``."""
+    KILL_ALL = "kill_all"
+    """SIGKILL to every worker, stopped ones included; all come back after ``respawn_seconds``."""
+    PAUSE = "pause"
+    """SIGSTOP to w; SIGCONT after ``seconds`` *and* once a claim of it was taken over, at most after
+    ``seconds_max``."""
+    TERMINATE = "terminate"
+    """SIGTERM to w, which gives its tasks back; a new process once it is gone (killed after a bound)."""
+    RESTART_SAME_NAME = "restart_same_name"
+    """SIGKILL to w and a new process of the same name at once, while the old one's leases still run."""
+    SKEW = "skew"
+    """The clock of w is off by ``seconds`` for the whole storm; its monotonic clock is not."""
+    DB_RESTART = "db_restart"
+    """The server is shut down and comes back after ``seconds``. ``mode``: ``fast`` or ``immediate``."""
+    DB_KILL = "db_kill"
+    """SIGKILL to the whole server, which comes back after ``seconds``."""
+
+
+DATABASE_KINDS: Final = frozenset({Kind.DB_RESTART, Kind.DB_KILL})
+AIMABLE_KINDS: Final = frozenset({Kind.KILL, Kind.PAUSE})
+"""Kinds that may stand at a point: the process strikes itself there."""
+
+SERVER: Final = "server"
+EVERY_WORKER: Final = "*"
+
+
+class After(msgspec.Struct, frozen=True, tag="after", tag_field="when"):
+    """So many seconds into the storm, or as soon as possible afterwards."""
+
+    seconds: float
+
+
+class AtPoint(msgspec.Struct, frozen=True, tag="at_point", tag_field="when"):
+    """The ``n``-th time that a process reaches this point, counted from ``since`` seconds into the storm on.
+
+    ``worker`` None: whoever is first. A new process begins to count anew.
+    """
+
+    point: str
+    n: int
+    worker: str | None = None
+    since: float = 0.0
+
+
+Anchor = After | AtPoint
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """One strike. ``target``: a worker's name, ``server``, or ``*``. ``args``: see ``Kind``; spans in seconds."""
+
+    id: str
+    kind: Kind
+    target: str
+    anchor: Anchor
+    args: Mapping[str, float | str] = {}
+
+    def seconds(self, name: str) -> float:
+        """A span among the arguments."""
+        value = self.args[name]
+        assert isinstance(value, int | float), f"{self.id}: {name} is a number of seconds, found {value!r}"
+        return float(value)
+
+
+class Quotas(msgspec.Struct, frozen=True):
+    """How much must really hurt for a storm to count: see ``harness.md`` on effective kills and pauses."""
+
+    kills: int = 0
+    kill_alls: int = 0
+    pauses: int = 0
+
+    def of(self, kind: Kind) -> int:
+        """The quota that an effective fault of this kind counts towards; 0: none."""
+        match kind:
+            case Kind.KILL | Kind.RESTART_SAME_NAME:
+                return self.kills
+            case Kind.KILL_ALL:
+                return self.kill_alls
+            case Kind.PAUSE:
+                return self.pauses
+            case _:
+                return 0
+
+
+class Schedule(msgspec.Struct, frozen=True):
+    """The plan of a storm. ``spares`` are struck in their order, when a quota of their kind is not yet met."""
+
+    seed: str
+    faults: tuple[Fault, ...]
+    spares: tuple[Fault, ...] = ()
+    quotas: Quotas = Quotas()
+    format: int = FORMAT
+
+    def all_faults(self) -> tuple[Fault, ...]:
+        """Planned and spare."""
+        return self.faults + self.spares
+
+    def kinds(self) -> frozenset[Kind]:
+        """Every kind that is planned."""
+        return frozenset(fault.kind for fault in self.faults)
+
+    def without(self, kinds: frozenset[Kind]) -> Schedule:
+        """The same plan without some kinds: a run says which were refused and why."""
+        return msgspec.structs.replace(
+            self,
+            faults=tuple(fault for fault in self.faults if fault.kind not in kinds),
+            spares=tuple(fault for fault in self.spares if fault.kind not in kinds),
+        )
+
+
+def to_json(schedule: Schedule) -> str:
+    """Readable text with sorted keys: the same schedule gives the same bytes."""
+    return json.dumps(msgspec.to_builtins(schedule), indent=1, sort_keys=True) + "\n"
+
+
+_S = TypeVar("_S")
+
+
+def from_json(text: str | bytes) -> Schedule:
+    """Read and check a schedule, which a person may have written.
+
+    Raises:
+        BadInput: names what is wrong and where.
+    """
+    schedule = _decoded(text, Schedule)
+    check(schedule)
+    return schedule
+
+
+def check(schedule: Schedule) -> None:
+    """Refuse a plan that cannot be struck.
+
+    Raises:
+        BadInput.
+    """
+    if schedule.format != FORMAT:
+        raise BadInput("schedule.format", f"expected {FORMAT}, found {schedule.format}")
+    seen: set[str] = set()
+    for fault in schedule.all_faults():
+        where = f"fault {fault.id!r}"
+        if fault.id in seen or not fault.id or "/" in fault.id or "\0" in fault.id:
+            raise BadInput(where, "an id is not empty, has no '/', and stands once")
+        seen.add(fault.id)
+        if missing := _ARGS[fault.kind] - fault.args.keys():
+            raise BadInput(where, f"a {fault.kind} needs {', '.join(sorted(missing))}")
+        for name in _ARGS[fault.kind]:
+            value: Any = fault.args[name]
+            if name == "mode":
+                if value not in ("fast", "immediate"):
+                    raise BadInput(where, f"mode is fast or immediate, found {value!r}")
+            elif not isinstance(value, int | float) or (fault.kind is not Kind.SKEW and value < 0):
+                raise BadInput(where, f"{name} is a number of seconds, found {value!r}")
+        _check_anchor(where, fault)
+
+
+def _check_anchor(where: str, fault: Fault) -> None:
+    expected = {Kind.KILL_ALL: EVERY_WORKER, Kind.DB_RESTART: SERVER, Kind.DB_KILL: SERVER}.get(fault.kind)
+    if expected is not None and fault.target != expected:
+        raise BadInput(where, f"a {fault.kind} has the target {expected!r}, found {fault.target!r}")
+    match fault.anchor:
+        case After(seconds=seconds):
+            if seconds < 0:
+                raise BadInput(where, f"strikes {seconds} s before the storm")
+            if expected is None and fault.target == EVERY_WORKER:
+                raise BadInput(where, f"a {fault.kind} at an instant names its worker")
+        case AtPoint(n=n, since=since, worker=worker):
+            if fault.kind not in AIMABLE_KINDS:
+                raise BadInput(where, f"a {fault.kind} cannot be aimed at a point")
+            if n < 1 or since < 0:
+                raise BadInput(where, f"n counts from 1 and since from 0, found {n} and {since}")
+            if fault.target != (worker or EVERY_WORKER):
+                raise BadInput(where, f"its target is {fault.target!r}, but its anchor names {worker!r}")
+
+
+_ARGS: Final[Mapping[Kind, frozenset[str]]] = {
+    Kind.KILL: frozenset({"respawn_seconds"}),
+    Kind.KILL_ALL: frozenset({"respawn_seconds"}),
+    Kind.PAUSE: frozenset({"seconds", "seconds_max"}),
+    Kind.TERMINATE: frozenset(),
+    Kind.RESTART_SAME_NAME: frozenset(),
+    Kind.SKEW: frozenset({"seconds"}),
+    Kind.DB_RESTART: frozenset({"seconds", "mode"}),
+    Kind.DB_KILL: frozenset({"seconds"}),
+}
+
+
+def _decoded(text: str | bytes, kind: type[_S]) -> _S:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadInput("schedule", str(error)) from error
