@@ -85,6 +85,7 @@ class DirEvidence:
             stuck_after=drained.get("stuck_after", STUCK_AFTER),
             journal_lines=self._journal.lines,
             renewals_recorded=self._attempts.lines > 0,
+            lease=micros((facts.get("config") or {}).get("lease_seconds") or 0.0),
             keeps_claims=False,
         )
 

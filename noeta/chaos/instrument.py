@@ -174,4 +174,6 @@ class ChaosWorld(ThreadWorld):
         )
         if self._control.take(self._config.name, strike):
             self._lines.add(strike)
-            os.kill(os.getpid(), signal.SIGKILL if aimed.kind == "kill" else signal.SIGSTOP)
+            # To this very thread, so that it takes not one step more. A signal to the process may be taken by another
+            # thread, and until that has stopped the others, this one would go on: long enough to send its append.
+            signal.pthread_kill(threading.get_ident(), signal.SIGKILL if aimed.kind == "kill" else signal.SIGSTOP)

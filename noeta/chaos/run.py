@@ -41,6 +41,7 @@ from noeta.chaos.progress import Progress
 from noeta.chaos.reaper import Reapers
 from noeta.chaos.report import anomalies, first_line, last_lines, summary, write_report
 from noeta.chaos.sampler import Sampler
+from noeta.chaos.server_log import deadlocks
 from noeta.chaos.storm_facts import facts_of
 from noeta.chaos.verdicts import HARNESS_ERROR, INTERRUPTED, Judgement, judge
 from noeta.chaos.versions import commit, versions
@@ -227,6 +228,8 @@ class Storm:
             self._dir.update_run(drain=drained.later(time.monotonic() - began).as_dict())
         with self._timed("collect"):
             self._collect(store, config, loader, rows, timeout_seconds=COLLECT_SECONDS)
+            if server.owned:
+                self._dir.update_run(deadlocks=deadlocks(server.log_path))
 
     def _stop(self, clients: Clients, nemesis: Nemesis, cluster: Cluster, sampler: Sampler) -> None:
         """End everybody who writes, before the logs are copied: what is acknowledged after the copy would be lost."""

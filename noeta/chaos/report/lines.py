@@ -87,6 +87,7 @@ def summary(judgement: Judgement) -> Iterator[str]:
         f"fence:  {seen.get('append-refused', 0)} appends refused, {seen.get('append-refused-after-pause', 0)} of "
         f"resumed workers; {seen.get('renewal-lost', 0)} renewals lost; {seen.get('commit-unknown-landed', 0)} unknown "
         f"commits landed, {seen.get('commit-unknown-not-landed', 0)} did not"
+        + (f"; {judgement.run['deadlocks']} deadlocks" if "deadlocks" in judgement.run else "")
     )
     yield from _run_words(judgement.run)
     yield from _laws(judgement)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from invariants.evidence import Attempt, Sent
 from noeta.chaos.recording import MemorySink, RecordingStore
 from noeta.chaos.sim.scheduler import SimProcess
-from noeta.chaos.sim.scripts import Case
+from noeta.chaos.sim.scripts import LEASE_SECONDS, Case
 from noeta.chaos.sim.server import Server
 from noeta.chaos.sim.world import SimWorld
 from noeta.core.store import NewTask
 from scripted_model.workload import AGENT, ScheduledMessage, ScriptedTask, is_due
+
+REPEAT_SECONDS: Final = LEASE_SECONDS / 2
+"""When a message is posted once more: longer than a turn that nothing disturbs."""
 
 
 class Client:
@@ -70,6 +75,7 @@ class Client:
             if message.delay_seconds and message.key not in self._posted:
                 self._world.event().wait(message.delay_seconds)
             self._post(message)
+            self._repeat(message)
         self._ended += 1
 
     def _wait_until_due(self, message: ScheduledMessage, earlier: list[ScheduledMessage]) -> None:
@@ -80,11 +86,20 @@ class Client:
                 return
             changed.wait()
 
+    def _repeat(self, message: ScheduledMessage) -> None:
+        """Post it again as often as the case says, each time twice: at once, and when its task has had the time to
+        take it. A key must be known in both."""
+        for _ in range(1, message.posts):
+            self._send(message)
+            self._world.event().wait(REPEAT_SECONDS)
+            self._send(message)
+
     def _post(self, message: ScheduledMessage) -> None:
-        """As often as the case says, or not at all if it was said before its time."""
-        if message.key in self._posted:
-            return
-        self._posted.add(message.key)
-        for _ in range(message.posts):
-            posted = self._store.post(message.task, message.item, message.key)
-            self.sent.append(Sent(message.task, message.key, posted.number, posted.outcome, self._server.now))
+        """Once, or not at all if it was said before its time."""
+        if message.key not in self._posted:
+            self._posted.add(message.key)
+            self._send(message)
+
+    def _send(self, message: ScheduledMessage) -> None:
+        posted = self._store.post(message.task, message.item, message.key)
+        self.sent.append(Sent(message.task, message.key, posted.number, posted.outcome, self._server.now))

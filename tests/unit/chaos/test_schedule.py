@@ -1,0 +1,181 @@
+"""Schedules: the same seed gives the same plan anywhere, and a plan survives its own JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from noeta.chaos.config import Config
+from noeta.chaos.generate import KILL_POINTS, PAUSE_POINTS, generate, quotas_for
+from noeta.chaos.schedule import (
+    DATABASE_KINDS,
+    After,
+    AtPoint,
+    Fault,
+    Kind,
+    Quotas,
+    Schedule,
+    check,
+    from_json,
+    to_json,
+)
+from noeta.core.errors import BadInput
+
+
+def config(seconds: float = 45.0, workers: int = 4) -> Config:
+    return Config(
+        seed="1",
+        tasks=60,
+        seconds=seconds,
+        run_dir=Path("run"),
+        schema="s",
+        dsn="postgresql://x:secret@h/d",
+        workers=workers,
+    )
+
+
+def test_a_seed_gives_the_same_schedule_under_any_hash_seed() -> None:
+    program = (
+        "import hashlib; from tests.unit.chaos.test_schedule import config\n"
+        "from noeta.chaos.generate import generate; from noeta.chaos.schedule import to_json\n"
+        "print(hashlib.sha256(to_json(generate(7, config())).encode()).hexdigest())"
+    )
+    here = hashlib.sha256(to_json(generate(7, config())).encode()).hexdigest()
+
+    found = set()
+    for hash_seed in ("0", "1", "random"):
+        asked = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found.add(asked.stdout.strip())
+
+    assert found == {here}
+
+
+def test_a_known_seed_keeps_its_plan() -> None:
+    """If this fails, every seed that somebody wrote down means another storm now: say so in the changelog."""
+    schedule = generate("golden", config())
+    first = schedule.faults[2]
+
+    assert (first.id, first.target, first.anchor) == ("kill-001", GOLDEN_TARGET, After(GOLDEN_SECONDS))
+    assert len(schedule.faults) == 41
+
+
+GOLDEN_TARGET, GOLDEN_SECONDS = "w4", 1.495
+
+
+def test_other_seeds_give_other_schedules() -> None:
+    assert len({to_json(generate(seed, config())) for seed in range(20)}) == 20
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_json_is_byte_stable_and_reads_back_as_it_was(seed: int) -> None:
+    schedule = generate(seed, config())
+    text = to_json(schedule)
+
+    assert from_json(text) == schedule
+    assert to_json(from_json(text)) == text
+
+
+@pytest.mark.parametrize("seconds", [2.0, 10.0, 45.0, 180.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_every_kind_is_planned_in_a_storm_of_any_length(seed: int, seconds: float) -> None:
+    schedule = generate(seed, config(seconds))
+
+    assert schedule.kinds() >= {Kind.KILL, Kind.KILL_ALL, Kind.PAUSE, Kind.TERMINATE, Kind.SKEW} | DATABASE_KINDS
+    assert all(fault.anchor.seconds <= seconds for fault in schedule.faults if isinstance(fault.anchor, After))
+
+
+def test_a_full_storm_plans_more_than_its_quotas_and_has_spares() -> None:
+    schedule = generate(3, config())
+    planned = Counter(fault.kind for fault in schedule.faults)
+    spare = Counter(fault.kind for fault in schedule.spares)
+
+    assert schedule.quotas == Quotas(kills=20, kill_alls=2, pauses=5) == quotas_for(45.0) == quotas_for(600.0)
+    assert planned[Kind.KILL] + planned[Kind.RESTART_SAME_NAME] > 20
+    assert planned[Kind.RESTART_SAME_NAME] >= 3
+    assert planned[Kind.KILL_ALL] >= 2
+    assert planned[Kind.PAUSE] > 5
+    assert spare[Kind.KILL] >= 20 and spare[Kind.KILL_ALL] >= 2 and spare[Kind.PAUSE] >= 5
+
+
+def test_the_first_aimed_pause_stands_before_an_append() -> None:
+    for seed in range(20):
+        pauses = [fault for fault in generate(seed, config()).faults if fault.kind is Kind.PAUSE]
+        aimed = [fault.anchor.point for fault in pauses if isinstance(fault.anchor, AtPoint)]
+        assert aimed[0] == "append.before"
+
+
+def test_faults_aim_at_points_that_workers_have() -> None:
+    points = {
+        fault.anchor.point
+        for seed in range(30)
+        for fault in generate(seed, config()).faults
+        if isinstance(fault.anchor, AtPoint)
+    }
+
+    assert points <= KILL_POINTS.keys() | PAUSE_POINTS.keys()
+    assert {"tool.before_journal", "tool.after_journal", "append.before", "append.after", "recover.call"} <= points
+
+
+def test_half_the_workers_have_a_clock_that_is_off_both_ways() -> None:
+    skews = [fault for fault in generate(1, config()).faults if fault.kind is Kind.SKEW]
+
+    assert sorted(fault.seconds("seconds") for fault in skews) == [-2.0, 2.0]
+
+
+def test_a_plan_can_lose_kinds() -> None:
+    left = generate(1, config()).without(DATABASE_KINDS)
+
+    assert not left.kinds() & DATABASE_KINDS
+    assert left.quotas == generate(1, config()).quotas
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (Fault("a", Kind.KILL, "w1", After(-1.0), {"respawn_seconds": 0}), "before the storm"),
+        (Fault("a", Kind.KILL, "w1", After(1.0)), "respawn_seconds"),
+        (Fault("a", Kind.KILL, "*", After(1.0), {"respawn_seconds": 0}), "names its worker"),
+        (Fault("a", Kind.TERMINATE, "w1", AtPoint("append.before", 1, "w1")), "cannot be aimed"),
+        (Fault("a", Kind.KILL, "w1", AtPoint("append.before", 0, "w1"), {"respawn_seconds": 0}), "counts from 1"),
+        (Fault("a", Kind.KILL, "w2", AtPoint("append.before", 1, "w1"), {"respawn_seconds": 0}), "its anchor names"),
+        (Fault("a/b", Kind.RESTART_SAME_NAME, "w1", After(1.0)), "no '/'"),
+        (Fault("a", Kind.DB_KILL, "w1", After(1.0), {"seconds": 1}), "has the target 'server'"),
+        (Fault("a", Kind.DB_RESTART, "server", After(1.0), {"seconds": 1, "mode": "smart"}), "fast or immediate"),
+        (Fault("a", Kind.PAUSE, "w1", After(1.0), {"seconds": "x", "seconds_max": 1}), "number of seconds"),
+    ],
+)
+def test_a_plan_that_cannot_be_struck_is_refused(fault: Fault, says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        check(Schedule("1", (fault,)))
+
+
+def test_a_damaged_or_foreign_schedule_is_refused() -> None:
+    with pytest.raises(BadInput):
+        from_json("{")
+    with pytest.raises(BadInput):
+        from_json(to_json(generate(1, config())).replace('"kill"', '"hill"'))
+    with pytest.raises(BadInput, match=r"schedule\.format"):
+        from_json(to_json(Schedule("1", (), format=2)))
+
+
+def test_a_config_never_shows_its_password() -> None:
+    assert "secret" not in repr(config())
+    assert "secret" not in str(config().facts())
+
+
+@pytest.mark.parametrize(("field", "value"), [("seconds", 0.0), ("workers", 1)])
+def test_a_config_out_of_bounds_is_refused_by_name(field: str, value: float) -> None:
+    with pytest.raises(BadInput, match=field):
+        config(**{field: value})  # type: ignore[arg-type]
