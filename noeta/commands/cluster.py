@@ -5,21 +5,26 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from noeta.core.errors import BadInput
+
+DEFAULTS: Final = {"tasks": "90", "seconds": "75", "workers": "4", "concurrency": "3", "lease": "1"}
+"""As they would be typed: what the line that repeats a run need not say."""
 
 
 def cluster(
     seed: Annotated[
         str | None, typer.Option(help="Repeats a plan. Default: a fresh random one.", envvar="NOETA_CLUSTER_SEED")
     ] = None,
-    tasks: Annotated[str, typer.Option(help="Tasks of the workload.", envvar="NOETA_CLUSTER_TASKS")] = "60",
+    tasks: Annotated[str, typer.Option(help="Tasks of the workload.", envvar="NOETA_CLUSTER_TASKS")] = DEFAULTS[
+        "tasks"
+    ],
     seconds: Annotated[
         str, typer.Option(help="How long the storm blows; quotas shrink below 45.", envvar="NOETA_CLUSTER_SECONDS")
-    ] = "45",
+    ] = DEFAULTS["seconds"],
     dsn: Annotated[
         str | None,
         typer.Option(
@@ -28,9 +33,11 @@ def cluster(
             show_envvar=True,
         ),
     ] = None,
-    workers: Annotated[str, typer.Option(help="Worker processes.")] = "4",
-    concurrency: Annotated[str, typer.Option(help="Tasks each worker runs at the same time.")] = "3",
-    lease: Annotated[str, typer.Option(help="Seconds of a lease.")] = "1",
+    workers: Annotated[str, typer.Option(help="Worker processes.")] = DEFAULTS["workers"],
+    concurrency: Annotated[str, typer.Option(help="Tasks each worker runs at the same time.")] = DEFAULTS[
+        "concurrency"
+    ],
+    lease: Annotated[str, typer.Option(help="Seconds of a lease.")] = DEFAULTS["lease"],
     runs_dir: Annotated[Path, typer.Option(help="Where run directories are made.")] = Path("runs"),
     schedule: Annotated[Path | None, typer.Option(help="Strike this schedule (a schedule.json) again.")] = None,
     seeds: Annotated[str | None, typer.Option(help="A campaign: 1..20 or 3,5,9, one run after another.")] = None,
@@ -41,7 +48,7 @@ def cluster(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the schema afterwards (with a DSN only).")] = False,
     mutant: Annotated[str | None, typer.Option(help="MODULE:FUNCTION that plants a bug in every worker.")] = None,
 ) -> None:
-    """Storm real workers and judge what they left behind. The whole default run takes two to three minutes.
+    """Storm real workers and judge what they left behind. The whole default run takes about two minutes.
 
     Exit codes: 0 valid, 1 invalid, 2 unknown (not enough happened, or interrupted once), 3 the harness failed or
     there is no Postgres, 64 bad usage, 130 interrupted twice. A seed repeats the plan, not the timing.
@@ -83,9 +90,8 @@ def cluster(
 
 def _given(**options: str) -> dict[str, str]:
     """What was asked for other than by default, under the name that repeats it."""
-    defaults = {"tasks": "60", "seconds": "45", "workers": "4", "concurrency": "3", "lease": "1"}
     names = {"tasks": "NOETA_CLUSTER_TASKS", "seconds": "NOETA_CLUSTER_SECONDS"}
-    return {names.get(key, f"--{key}"): value for key, value in options.items() if value != defaults[key]}
+    return {names.get(key, f"--{key}"): value for key, value in options.items() if value != DEFAULTS[key]}
 
 
 def _plan_only(base: object) -> int:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from noeta.chaos.asked import seeds_of
+from noeta.chaos.asked import Asked, seeds_of
 from noeta.chaos.campaign import Row, table, verdict_of, worst
+from noeta.commands.cluster import DEFAULTS
 from noeta.core.errors import BadInput
 from tests.cluster.runs import TAKEN_OVER, hand_made
 
@@ -157,3 +158,17 @@ def test_a_campaign_in_which_something_never_happened_is_unknown() -> None:
     assert code == 2
     assert any("never happened in this campaign" in line for line in lines)
     assert len(list(table(rows))) == 3
+
+
+def test_the_defaults_that_help_states_are_those_of_a_run() -> None:
+    """The command keeps them as text, so that a worker's command line need not load the harness."""
+    asked = Asked(seed=1)
+
+    shown = {
+        "tasks": asked.tasks,
+        "seconds": asked.seconds,
+        "workers": asked.workers,
+        "concurrency": asked.concurrency,
+        "lease": asked.lease_seconds,
+    }
+    assert {name: f"{value:g}" for name, value in shown.items()} == DEFAULTS

@@ -35,6 +35,12 @@ TAKEN_ONCE = (
     ),
     invalid(
         "taken-once",
+        "stored after the end",
+        "1/0 created; 2/1 completed; sent a 1; end terminal/1 last=2 inbox=1 unread=1:human stamped=",
+        "left-unread",
+    ),
+    invalid(
+        "taken-once",
         "taken and still there",
         "1/0 created; 2/1 taken 1; end running/1 w1 inbox=1 unread=1:human",
         "taken-yet-unread",
