@@ -87,6 +87,11 @@ def encode(field: str, value: Event | Item | WakeCondition, *, bytes_max: int = 
     return body.decode()
 
 
+def encoded_bytes(text: str) -> int:
+    """How long a text is in a body, its quotes and escapes included."""
+    return len(_encoder.encode(text))
+
+
 def canonical(value: Any) -> bytes:
     """The bytes of a value with its keys sorted: what a request's hash is taken over."""
     return _canonical.encode(value)

@@ -27,7 +27,8 @@ def micros(seconds: float) -> Micros:
 
 
 def check_name(field: str, value: str, *, chars_max: int = limits.NAME_CHARS_MAX) -> str:
-    """Refuse a name that some store could not hold: empty, too long, NUL, lone surrogates."""
+    """Refuse a name that some store could not hold: empty, too long (in characters, or in bytes: an index
+    counts bytes), NUL, lone surrogates."""
     found: object = value  # callers without a type checker are told, too
     if not isinstance(found, str):
         raise BadInput(field, f"expected text, found {type(found).__name__}")
@@ -38,9 +39,12 @@ def check_name(field: str, value: str, *, chars_max: int = limits.NAME_CHARS_MAX
     if "\x00" in value:
         raise BadInput(field, f"must not contain NUL, found one at character {value.index(chr(0))}")
     try:
-        value.encode()
+        size = len(value.encode())
     except UnicodeEncodeError as error:
         raise BadInput(field, f"must not contain a lone surrogate, found one at character {error.start}") from error
+    bytes_max = limits.NAME_BYTES_MAX if chars_max <= limits.NAME_CHARS_MAX else limits.KEY_BYTES_MAX
+    if size > bytes_max:
+        raise BadInput(field, f"at most {bytes_max} bytes as UTF-8, found {size} in {value[:20]!r}…")
     return value
 
 

@@ -18,6 +18,13 @@ NAME_CHARS_MAX: Final = 200
 KEY_CHARS_MAX: Final = 500
 """Dedupe keys; derived keys hold a task id and a handle."""
 
+NAME_BYTES_MAX: Final = 400
+"""Ids and names, as UTF-8. An index counts bytes, not characters: see ``KEY_BYTES_MAX``."""
+
+KEY_BYTES_MAX: Final = 1_600
+"""Dedupe keys, as UTF-8: with the id and a derived mark beside it, it stays below the 2,704 bytes of a Postgres index
+entry, so that no key a store accepts is one it cannot look up."""
+
 REASON_CHARS_MAX: Final = 4_000
 """Reasons of failures; longer ones are cut, never refused: an error path must not fail on its own text."""
 
@@ -25,7 +32,10 @@ JSON_DEPTH_MAX: Final = 200
 """Nesting of a JSON value. Python, msgspec and Postgres all read this depth without recursion trouble."""
 
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
-"""One entry or one inbox item, encoded."""
+"""One entry, encoded."""
+
+ITEM_BYTES_MAX: Final = BODY_BYTES_MAX - 16 * 1024
+"""One inbox item, and one reply of a model: the entry that takes it, or repeats it as an answer, wraps it."""
 
 COMMIT_BYTES_MAX: Final = 16 * 1024 * 1024
 """All bodies of one commit together: one round trip that a 5 s statement timeout can carry."""

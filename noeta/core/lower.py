@@ -185,7 +185,7 @@ def lower_item(task_id: str, item: Item, key: str | None, *, field: str = "item"
     check_name("task_id", task_id, chars_max=limits.TASK_ID_CHARS_MAX)
     if key is not None:
         check_name("key", key, chars_max=limits.KEY_CHARS_MAX)
-    body = codec.encode(field, item)
+    body = codec.encode(field, item, bytes_max=limits.ITEM_BYTES_MAX)
     for name in (item_key(item), item_group_key(item)):
         if name is not None:
             check_name(f"{field} identity", name, chars_max=limits.KEY_CHARS_MAX)

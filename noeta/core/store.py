@@ -230,8 +230,8 @@ class UnreadItem:
 class LogPage:
     """Entries after a seq, and the unread inbox, as of one instant.
 
-    ``more``: there are entries after the last one here. ``inbox_seen``: every unread item up to this number
-    is in ``unread``.
+    ``more``: there are entries after the last one here. ``inbox_seen``: every unread item after the number asked
+    for and up to this one is in ``unread``; there are more if it is below ``row.inbox_seq``.
     """
 
     entries: tuple[Entry, ...]
@@ -328,8 +328,9 @@ class Store(Protocol):
         the answer and touches no other."""
         ...
 
-    def read(self, task_id: str, after: int = 0, *, limit: int = 1_000) -> LogPage:
-        """Entries with ``seq > after`` in order, at most ``limit``, with the unread inbox and the row.
+    def read(self, task_id: str, after: int = 0, *, limit: int = 1_000, inbox_after: int = 0) -> LogPage:
+        """Entries with ``seq > after`` in order, at most ``limit``, with the row and the unread items whose number
+        is above ``inbox_after``, at most ``limits.COMMIT_PARTS_MAX``.
 
         Raises:
             UnknownTask, UnreadableLog.
@@ -350,8 +351,12 @@ class Store(Protocol):
         ended the present wait, are dropped. Keeps: wake-once."""
         ...
 
-    def fire_due_timers(self, *, limit: int = 100) -> tuple[str, ...]:
-        """Make suspended tasks whose timer is due pending, each with its ``TimerFired`` item. Their ids."""
+    def fire_due_timers(self, *, limit: int = 100, now: float | None = None) -> tuple[str, ...]:
+        """Make suspended tasks whose timer is due pending, each with its ``TimerFired`` item. Their ids.
+
+        ``now`` (seconds since the epoch) replaces the clock of a store that has none of its own; Postgres ignores
+        it and asks the database. Keeps: timers-once.
+        """
         ...
 
     def requeue_stale(self, *, limit: int = 100) -> tuple[str, ...]:

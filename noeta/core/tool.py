@@ -11,7 +11,7 @@ MAX_ATTEMPTS: Final = 3
 
 
 OUTPUT_BYTES_MAX: Final = 2 * 1024 * 1024
-"""What is kept of a tool's output; the rest is cut, and the output says so."""
+"""What is kept of a tool's output, in bytes of its encoded form; the rest is cut, and the output says so."""
 
 
 class StepCancelled(Exception):

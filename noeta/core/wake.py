@@ -7,6 +7,7 @@ compare the text keys below, and a property test holds the keys to ``matches_wak
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -93,6 +94,33 @@ def matches_wake(condition: WakeCondition | None, event: Item) -> bool:
             return condition.event_kind == event.event_kind
         case _:
             return False
+
+
+def find_wake(condition: WakeCondition, unread: Sequence[tuple[int, Item]]) -> tuple[tuple[int, ...], Item] | None:
+    """The numbers of the unread items that end this wait, and the event they make; None if nothing does.
+
+    A group's event is built from its members' items in birth order: the same bytes each time. Keeps: wake-once.
+    """
+    if isinstance(condition, SubtaskGroupCompleted):
+        members = [
+            (item, number)
+            for number, item in unread
+            if isinstance(item, SubtaskCompleted) and item.group_id == condition.group_id
+        ]
+        if len(members) >= condition.members:
+            members.sort(key=lambda member: _birth(member[0].subtask_id))
+            results = tuple(result for result, _ in members)
+            event = SubtaskGroupCompleted(condition.group_id, condition.members, results)
+            return tuple(number for _, number in members), event
+    for number, item in unread:
+        if matches_wake(condition, item):
+            return (number,), item
+    return None
+
+
+def _birth(child_id: str) -> tuple[str, int]:
+    head, _, number = child_id.rpartition(".")
+    return (head, int(number)) if number.isdigit() else (child_id, 0)
 
 
 def condition_key(condition: WakeCondition) -> str:

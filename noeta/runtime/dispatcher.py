@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from random import Random
 
 from noeta.core.errors import CommitUnknown, StoreUnavailable
+from noeta.core.events import TaskSuspended
 from noeta.core.runner.lease import Held
 from noeta.core.store import Claim, Claims, Failed, Posted, Store, claim_from_row
 from noeta.core.task import Status
-from noeta.core.wake import WakeEvent, matches_wake
-from noeta.core.world import World
+from noeta.core.wake import Item, WakeEvent, find_wake
+from noeta.core.world import Event, World
 from noeta.runtime.threads import ThreadWorld
-
-ADOPT_TRIES = 2
-"""How often the claims of an unknown claim call are looked up: at once, and when it must have ended."""
 
 ADOPT_PAUSE_SECONDS = 6.0
 """Above the store's statement timeout: a claim still under way has ended by then."""
@@ -38,16 +36,16 @@ class Lease:
         """The fence as text."""
         return self.claim.lease_id
 
-    def wake_event(self) -> WakeEvent | None:
-        """The unread item that ends the task's wait, byte for byte as it was posted; None once ``TaskWoken``
-        took it, or if nothing has come. Keeps: wake-once."""
+    @property
+    def wake_event(self) -> Item | None:
+        """What ends the task's wait, byte for byte as it was posted; None once ``TaskWoken`` took it, or if nothing
+        has come. Asks the store. Keeps: wake-once."""
         page = self._store.read(self.task_id, self.claim.last_seq - 1)
         last = page.entries[-1].event if page.entries else None
-        wake_on = getattr(last, "wake_on", None)
-        for unread in page.unread:
-            if matches_wake(wake_on, unread.item):
-                return unread.item  # type: ignore[return-value]  # controls never ride on a lease of a wait
-        return None
+        if not isinstance(last, TaskSuspended):
+            return None
+        found = find_wake(last.wake_on, [(item.number, item.item) for item in page.unread])
+        return None if found is None else found[1]
 
 
 class Dispatcher:
@@ -67,8 +65,9 @@ class Dispatcher:
         """The same queues, through another handle on the store."""
         return Dispatcher(store, queues=self.queues, world=world)
 
-    def claim(self, *, worker_id: str, lease_seconds: float) -> tuple[Claims, Lease | None]:
-        """Claim one task; what the call did, and the lease if there is one.
+    def claim(self, *, worker_id: str, lease_seconds: float, stop: Event | None = None) -> tuple[Claims, Lease | None]:
+        """Claim one task; what the call did, and the lease if there is one. ``stop`` ends the wait for the outcome
+        of an unknown claim.
 
         Raises:
             StoreUnavailable: nothing was claimed, or nobody can tell: such a claim just runs out.
@@ -80,7 +79,7 @@ class Dispatcher:
         try:
             claims = self.store.claim(worker_id, self.queues, lease_seconds, token=token)
         except CommitUnknown as error:
-            claims = self._adopt(token, error)
+            claims = self._adopt(token, error, lease_seconds, stop or self.world.event())
         if not claims.claims:
             return claims, None
         held = Held(self.world, self.store, claims.claims[0], asked_at + lease_seconds)
@@ -90,18 +89,22 @@ class Dispatcher:
         """Claim one task, or None when nothing is claimable."""
         return self.claim(worker_id=worker_id, lease_seconds=lease_seconds)[1]
 
-    def _adopt(self, token: str, error: CommitUnknown) -> Claims:
-        """What an unknown claim call took, found by its token: a worker never leaves it until it runs out."""
-        for attempt in range(ADOPT_TRIES):
-            if attempt:
-                self.world.event().wait(ADOPT_PAUSE_SECONDS)
+    def _adopt(self, token: str, error: CommitUnknown, lease_seconds: float, stop: Event) -> Claims:
+        """What an unknown claim call took, found by its token: a worker never leaves it until it runs out.
+
+        Looked up at once, and again when the call must have ended, if its lease could outlive that.
+        """
+        while True:
             try:
                 rows = self.store.tasks(token=token)
             except StoreUnavailable:
-                continue
+                rows = ()
             if rows:
                 self.world.point("claim.adopted", task=rows[0].id)
                 return Claims(tuple(claim_from_row(row) for row in rows), (), (), 0)
+            if lease_seconds <= ADOPT_PAUSE_SECONDS or stop.wait(ADOPT_PAUSE_SECONDS):
+                break
+            lease_seconds = 0.0
         raise StoreUnavailable(f"the outcome of a claim is unknown, and nothing holds its token: {error}")
 
     def heartbeat(self, lease: Lease, *, lease_seconds: float = 30.0) -> int:
@@ -141,6 +144,7 @@ class Dispatcher:
         """Put tasks whose lease has lapsed back. Their ids."""
         return self.store.requeue_stale()
 
-    def fire_due_timers(self) -> tuple[str, ...]:
-        """Wake tasks whose timer is due, by the store's clock. Their ids."""
-        return self.store.fire_due_timers()
+    def fire_due_timers(self, *, now: float | None = None) -> tuple[str, ...]:
+        """Wake tasks whose timer is due, by the store's clock; by ``now`` where the store has no clock of its own.
+        Their ids."""
+        return self.store.fire_due_timers(now=now)

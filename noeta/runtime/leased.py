@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 WorkerOutcome = Outcome
 
+UNREADABLE_REST_SECONDS: Final = 30.0
 TAKEN_OVER_TOO_OFTEN: Final = "its workers died {count} times in a row before they could write anything"
 _log = logging.getLogger("noeta.worker")
 
@@ -49,12 +50,16 @@ def run_leased_task(
 ) -> WorkerOutcome:
     """Drive a leased task until it waits, ends, or is told to stop.
 
-    A task at the bound of takeovers is ended without being loaded; a log that cannot be read is left alone, and
-    ended after ``LOAD_ATTEMPTS`` claims in a row in this process. Keeps: bounded. ``prelude`` runs once before
-    the drive (default: the host's ``take_pending_prelude``). The lease is neither renewed nor released here.
+    A task at the bound of takeovers is ended without being loaded. Keeps: bounded. A log that cannot be read is left
+    as it is, and the task rests for a lease: that is no takeover. A damaged one ends the task after ``LOAD_ATTEMPTS``
+    claims in a row in this process; one that a newer version wrote waits for a newer worker.
+
+    ``prelude`` runs once before the drive (default: the host's ``take_pending_prelude``). The lease is neither renewed
+    nor released here.
 
     Raises:
         Conflict, StoreUnavailable, CommitUnknown: stop; report no failure upward.
+        UnreadableLog: the task was put back.
     """
     world: World = process.world if process else getattr(rt, "world", None) or ThreadWorld()
     store: Store = process.store if process else rt.dispatcher.store
@@ -123,17 +128,25 @@ def put_back_over_quota(store: Store, held: Held) -> None:
 
 
 def _unreadable(lease: Lease, process: Process | None, error: UnreadableLog) -> WorkerOutcome:
-    """Leave it to a worker that can read it: write nothing, let the lease run out; at the bound, end it."""
-    if process is None:
+    """Leave it to a worker that can read it; at the bound, end it."""
+    failures = _count_failure(lease, process) if process is not None else 1
+    _log.error("task %s: %s (claim %d in a row)", lease.task_id, error, failures)
+    if error.newer or failures < LOAD_ATTEMPTS:
+        # Not by letting the lease lapse: a takeover counts as the death of a worker, and nobody died.
+        rest = process.lease_seconds if process is not None else UNREADABLE_REST_SECONDS
+        lease.held.append(lease.claim.last_seq, Commit(next=PutBack(rest)))
         raise error
+    if process is not None:
+        process.load_failures.pop(lease.task_id, None)
+    return _end_failed(lease, texts.UNREADABLE_LOG, str(error))
+
+
+def _count_failure(lease: Lease, process: Process) -> int:
+    """How many claims in a row of this process could not read the log as it is."""
     seq, failures = process.load_failures.get(lease.task_id, (lease.claim.last_seq, 0))
     failures = failures + 1 if seq == lease.claim.last_seq else 1
     process.load_failures[lease.task_id] = (lease.claim.last_seq, failures)
-    _log.error("task %s: %s (claim %d of %d)", lease.task_id, error, failures, LOAD_ATTEMPTS)
-    if failures < LOAD_ATTEMPTS or error.newer:
-        return "skipped"
-    process.load_failures.pop(lease.task_id, None)
-    return _end_failed(lease, texts.UNREADABLE_LOG, str(error))
+    return failures
 
 
 def _end_failed(lease: Lease, reason: str, message: str) -> WorkerOutcome:

@@ -103,7 +103,7 @@ class Process:
         reliability_sink: ReliabilitySink | None = None,
     ) -> None:
         check_lease(lease_seconds)
-        if heartbeat_interval >= lease_seconds:
+        if not heartbeat_interval < lease_seconds:  # NaN too
             raise BadInput(
                 "heartbeat_interval",
                 f"must be below the lease of {lease_seconds:g} s, found {heartbeat_interval:g} s",

@@ -6,13 +6,13 @@ All claims of the process are renewed in one call. Told to stop, it cancels the 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from noeta.core.errors import BadInput
 from noeta.core.fold import TaskState
-from noeta.core.lower import check_claim_input, check_count
+from noeta.core.lower import check_claim_input, check_count, check_span
 from noeta.core.runner import Engine
 from noeta.core.store import Store
 from noeta.core.world import World
@@ -24,11 +24,15 @@ from noeta.runtime.process import Process
 from noeta.runtime.threads import ThreadWorld
 from noeta.runtime.worker import WorkerLoop
 
+_log = logging.getLogger("noeta.worker")
+
 DEFAULT_LEASE_SECONDS: Final = 30.0
 RENEWALS_PER_LEASE: Final = 3
 STOP_GRACE_SECONDS: Final = 10.0
 CONCURRENCY_MAX: Final = 256
-EXIT_SLACK_SECONDS: Final = 5.0
+POLL_SECONDS_MAX: Final = 3600.0
+GRACE_SECONDS_MAX: Final = 3600.0
+EXIT_SLACK_SECONDS: Final = 10.0
 """What the loops may need beyond the grace: one store call with its deadline."""
 
 
@@ -81,8 +85,8 @@ class WorkerService:
     ) -> None:
         check_claim_input(name, queues, lease_seconds, None, 1)
         check_count("concurrency", concurrency, CONCURRENCY_MAX)
-        if poll_interval <= 0:
-            raise BadInput("poll", f"must be above 0 seconds, found {poll_interval!r}")
+        check_span("poll", poll_interval, POLL_SECONDS_MAX)
+        check_span("grace", stop_grace_s, GRACE_SECONDS_MAX)
         self._world = app.world or ThreadWorld()
         self._grace = stop_grace_s
         store = app.around(store) if app.around else store
@@ -111,6 +115,7 @@ class WorkerService:
             for number in range(1, concurrency + 1)
         ]
         self._stop = self._world.event()
+        self._broken = False
 
     def stop(self) -> None:
         """Cancel the steps in flight, release their tasks, and end."""
@@ -119,12 +124,21 @@ class WorkerService:
             loop.stop()
 
     def run(self) -> bool:
-        """Run until ``stop()``; whether every step ended and gave its task back."""
+        """Run until ``stop()``; whether every step ended and gave its task back.
+
+        A loop does not end by itself. Should one do so all the same, the rest is stopped too: a process that is alive
+        and does nothing would be worse than one that ended and is started again.
+        """
         self._process.start()
         running = [self._world.spawn(f"loop-{i}", loop.run_forever) for i, loop in enumerate(self._loops, start=1)]
-        self._world.wait_any([self._stop], None)
+        self._world.wait_any([self._stop, *(loop.done for loop in running)], None)
+        if not self._stop.is_set():
+            _log.error("a worker loop ended by itself: stopping")
+            self.stop()
+            self._broken = True
         deadline = self._world.monotonic() + self._grace + EXIT_SLACK_SECONDS
         for loop in running:
             loop.done.wait(max(0.0, deadline - self._world.monotonic()))
         self._process.stop()
-        return all(loop.done.is_set() for loop in running) and not any(loop.abandoned for loop in self._loops)
+        ended = all(loop.done.is_set() for loop in running)
+        return ended and not self._broken and not any(loop.abandoned for loop in self._loops)

@@ -70,11 +70,12 @@ class ThreadWorld:
         return ThreadEvent()
 
     def wait_any(self, events: Sequence[Event], timeout: float | None) -> Event | None:
+        mine = [event for event in events if isinstance(event, ThreadEvent)]
+        assert len(mine) == len(events), f"an event of another world cannot be waited for here: {events}"
         first = next((event for event in events if event.is_set()), None)
         if first is not None:
             return first
         wake = threading.Event()
-        mine = [event for event in events if isinstance(event, ThreadEvent)]
         for event in mine:
             event.listen(wake)
         try:

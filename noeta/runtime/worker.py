@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeVar
 
-from noeta.core.errors import CommitUnknown, Conflict, StoreUnavailable
+from noeta.core.errors import BadInput, CommitUnknown, Conflict, StoreUnavailable, UnreadableLog
 from noeta.core.lower import check_span
 from noeta.core.runner import Engine
 from noeta.core.runner.lease import QUOTA_EXCEEDED
@@ -89,6 +89,12 @@ class WorkerLoop:
             world = SeamWorld(world, monotonic=clock, wall=now_fn)
         self._world = world
         shared: Process | None = getattr(rt, "process", None)
+        if shared is not None and (shared.lease_seconds != lease_seconds or heartbeat_wait is not None):
+            raise BadInput(
+                "lease_seconds",
+                f"loops that share a process renew as it does, every claim for {shared.lease_seconds:g} s, found "
+                f"{lease_seconds:g} s" + (" and a heartbeat_wait" if heartbeat_wait is not None else ""),
+            )
         self._process = shared or Process(
             world,
             rt.dispatcher.store,
@@ -155,6 +161,8 @@ class WorkerLoop:
         self._process.keep(lease.held)
         try:
             self._drive(lease)
+        except Exception as error:  # no thread to be had, say: the task is tried again, the loop goes on
+            self._fail(lease, error)
         finally:
             self._process.drop(lease.held)
         return True
@@ -171,11 +179,10 @@ class WorkerLoop:
 
     def maybe_poll_timers(self) -> bool:
         """Fire due timers if the interval has passed; whether it did."""
-        fire: Callable[[], tuple[str, ...]] | None = getattr(self._dispatcher, "fire_due_timers", None)
-        if fire is None or not self._due(self._polled_at, self._timer_interval):
+        if not self._due(self._polled_at, self._timer_interval):
             return False
         self._polled_at = self._world.monotonic()
-        ids = self._ask("the timer poll", fire)
+        ids = self._ask("the timer poll", lambda: self._dispatcher.fire_due_timers(now=self._world.wall()))
         if ids:
             self._tell("timers_fired", None, count=len(ids), task_ids=ids)
         return ids is not None
@@ -185,7 +192,9 @@ class WorkerLoop:
     def _claim(self) -> Lease | None:
         found = self._ask(
             "claiming",
-            lambda: self._dispatcher.claim(worker_id=self._worker_id, lease_seconds=self._lease_seconds),
+            lambda: self._dispatcher.claim(
+                worker_id=self._worker_id, lease_seconds=self._lease_seconds, stop=self._stop
+            ),
         )
         if found is None:
             return None
@@ -267,6 +276,8 @@ class WorkerLoop:
                     )
             case StoreUnavailable() | CommitUnknown():
                 self._process.trouble.failed(f"the step of task {lease.task_id}", result)
+            case UnreadableLog():
+                pass  # said, and put back for a worker that can read it
             case BaseException():
                 self._fail(lease, result)
             case "skipped":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import psycopg
 import pytest
 from psycopg import sql
@@ -9,6 +11,7 @@ from psycopg import sql
 from invariants import Verdict, check_all
 from noeta.backends.stores.pg_migrate import migrate
 from noeta.backends.stores.postgres import PostgresStore
+from noeta.chaos import live_evidence
 from noeta.chaos.board import Board
 from noeta.chaos.evidence_dir import LineWriter
 from noeta.chaos.live_evidence import LIVE_LAWS, LiveEvidence
@@ -47,6 +50,29 @@ def test_a_sound_store_breaks_no_law(store: PostgresStore, pg_schema: tuple[str,
     assert report.tasks == 3
     for key in ("one-writer", "gapless-log", "terminal-is-final", "row-agrees", "calls-pair", "never-stuck"):
         assert report[key].verdict is Verdict.VALID, report[key].why()
+
+
+def test_a_long_inbox_is_read_in_pages_and_whole(
+    store: PostgresStore, pg_schema: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = [store.post("waits", HumanResponseReceived(text=str(n)), f"k{n}").number for n in range(7)]
+    store.close()
+    monkeypatch.setattr(live_evidence, "PAGE_ROWS", 3)
+    answers: list[int] = []
+    ask = LiveEvidence.ask
+
+    def counted(self: LiveEvidence, statement: str, values: list[Any]) -> list[Any]:
+        rows = ask(self, statement, values)
+        answers.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(LiveEvidence, "ask", counted)
+    with LiveEvidence(*pg_schema) as evidence:
+        final = next(task.final for task in evidence.tasks() if task.task == "waits")
+
+    assert final is not None
+    assert [item.number for item in final.unread] == numbers
+    assert max(answers) == 3
 
 
 def test_the_session_cannot_write(store: PostgresStore, pg_schema: tuple[str, str]) -> None:

@@ -106,7 +106,7 @@ def test_the_defaults_stand_in_the_help(tmp_path: Path) -> None:
     done = noeta("cluster", "--help", folder=tmp_path)
 
     assert done.returncode == 0
-    for words in ("NOETA_CLUSTER_SEED", "default: 60", "default: 45", "NOETA_TEST_POSTGRES_DSN", "64 bad usage"):
+    for words in ("NOETA_CLUSTER_SEED", "default: 90", "default: 75", "NOETA_TEST_POSTGRES_DSN", "64 bad usage"):
         assert words in " ".join(done.stdout.split()), words
 
 

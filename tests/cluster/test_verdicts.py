@@ -10,6 +10,7 @@ import pytest
 from invariants import LAWS, LAWS_BY_KEY, Law, Verdict
 from noeta.chaos.evidence_dir import RUN
 from noeta.chaos.report import last_lines, story, summary, write_report
+from noeta.chaos.report.lines import reproduce
 from noeta.chaos.verdicts import judge
 from noeta.core.events import Event, TaskCompleted
 from noeta.core.task import Status
@@ -83,6 +84,7 @@ DRAIN = QUIET_RUN["drain"]
         ({"collected": {"missing": "StoreUnavailable"}}, "could not be copied: StoreUnavailable"),
         ({"loaded": {"created": 1, "refused": 1, "complete": True}}, "not loaded whole"),
         ({"left_behind": ["w1#2"]}, "left behind: w1#2"),
+        ({"deadlocks": 2}, "2 deadlocks: the lock order is broken"),
         ({"required": {"three-starts-bound": 1}}, "required situation three-starts-bound: 0 of 1"),
     ],
 )
@@ -92,6 +94,14 @@ def test_a_run_in_which_too_little_happened_is_unknown(tmp_path: Path, changes: 
     assert judgement.verdict is Verdict.UNKNOWN
     assert judgement.exit_code == 2
     assert any(doubt in one for one in judgement.doubts), judgement.doubts
+
+
+def test_the_line_that_repeats_a_run_names_a_command_that_is_there_after_make() -> None:
+    plain = {"seed": "7", "given": {"NOETA_CLUSTER_TASKS": "9"}}
+    options = {"seed": "7", "given": {"NOETA_CLUSTER_TASKS": "9", "--workers": "2"}}
+
+    assert reproduce(plain) == "make cluster NOETA_CLUSTER_SEED=7 NOETA_CLUSTER_TASKS=9"
+    assert reproduce(options) == "NOETA_CLUSTER_SEED=7 NOETA_CLUSTER_TASKS=9 .venv/bin/noeta cluster --workers 2"
 
 
 def test_a_refused_kind_of_fault_need_not_fire(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from noeta.core.errors import CommitUnknown, InvalidLease, StoreUnavailable
+from noeta.core.errors import CommitUnknown, Conflict, InvalidLease, StoreUnavailable
 from noeta.core.events import ModelCalled, ModelReplied
 from noeta.core.store import Claim, Commit, NewTask
 from noeta.core.wake import HumanResponseReceived
@@ -42,6 +42,17 @@ def test_landed_means_that_only_the_answer_was_lost(stage: Stage) -> None:
         write(store, claim)
 
     assert stage.events()[-1] == CALLED
+
+
+def test_what_the_store_refuses_has_not_landed_and_no_fault_struck(stage: Stage) -> None:
+    claim = stage.running()
+    fault = Fault(Kind.LANDED, "append")
+    store = FaultyStore(stage.store, [fault])
+
+    with stage.nothing_changes(), pytest.raises(Conflict):
+        write(store, claim, expected_seq=7)
+
+    assert (store.fired, store.unfired()) == ([], (fault,))
 
 
 def test_not_landed_means_that_it_never_arrives(stage: Stage) -> None:

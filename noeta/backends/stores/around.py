@@ -106,9 +106,10 @@ class AroundStore:
     def append_many(self, appends: Sequence[Append]) -> tuple[Appended | NoetaError, ...]:
         return self.around(Call("append_many", None, {"appends": appends}), lambda: self.inner.append_many(appends))
 
-    def read(self, task_id: str, after: int = 0, *, limit: int = 1_000) -> LogPage:
+    def read(self, task_id: str, after: int = 0, *, limit: int = 1_000, inbox_after: int = 0) -> LogPage:
         return self.around(
-            Call("read", task_id, {"after": after}), lambda: self.inner.read(task_id, after, limit=limit)
+            Call("read", task_id, {"after": after}),
+            lambda: self.inner.read(task_id, after, limit=limit, inbox_after=inbox_after),
         )
 
     def post(self, task_id: str, item: Item, key: str | None = None) -> Posted:
@@ -119,8 +120,8 @@ class AroundStore:
     def wake(self, task_id: str, event: WakeEvent) -> Posted:
         return self.around(Call("wake", task_id, {"event": event}), lambda: self.inner.wake(task_id, event))
 
-    def fire_due_timers(self, *, limit: int = 100) -> tuple[str, ...]:
-        return self.around(Call("fire_due_timers", None, {}), lambda: self.inner.fire_due_timers(limit=limit))
+    def fire_due_timers(self, *, limit: int = 100, now: float | None = None) -> tuple[str, ...]:
+        return self.around(Call("fire_due_timers", None, {}), lambda: self.inner.fire_due_timers(limit=limit, now=now))
 
     def requeue_stale(self, *, limit: int = 100) -> tuple[str, ...]:
         return self.around(Call("requeue_stale", None, {}), lambda: self.inner.requeue_stale(limit=limit))

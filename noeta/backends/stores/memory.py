@@ -360,19 +360,21 @@ class MemoryStore:
 
     # -- sweeps --------------------------------------------------------------------------------------------
 
-    def fire_due_timers(self, *, limit: int = 100) -> tuple[str, ...]:
+    def fire_due_timers(self, *, limit: int = 100, now: float | None = None) -> tuple[str, ...]:
         lower.check_count("limit", limit, limits.PAGE_ENTRIES_MAX)
+        if now is not None:
+            lower.check_instant("now", now)
         with self._lock:
-            now = self._now()
+            at = self._now() if now is None else micros(now)
             due = [
                 task
                 for task in self._tasks.values()
-                if task.row.shape is Shape.SUSPENDED and task.row.ready_at is not None and task.row.ready_at <= now
+                if task.row.shape is Shape.SUSPENDED and task.row.ready_at is not None and task.row.ready_at <= at
             ]
             due.sort(key=lambda task: (task.row.ready_at or 0, task.row.id))
             for task in due[:limit]:
-                self._store_timer(task, now)
-                task.row = step(task.row, Cause.FIRE, Given(ready_at=now))
+                self._store_timer(task, at)
+                task.row = step(task.row, Cause.FIRE, Given(ready_at=at))
             return tuple(task.row.id for task in due[:limit])
 
     def requeue_stale(self, *, limit: int = 100) -> tuple[str, ...]:
@@ -397,21 +399,22 @@ class MemoryStore:
 
     # -- reads ---------------------------------------------------------------------------------------------
 
-    def read(self, task_id: str, after: int = 0, *, limit: int = 1_000) -> LogPage:
+    def read(self, task_id: str, after: int = 0, *, limit: int = 1_000, inbox_after: int = 0) -> LogPage:
         lower.check_count("limit", limit, limits.PAGE_ENTRIES_MAX)
         lower.check_number("after", after)
+        lower.check_number("inbox_after", inbox_after)
         with self._lock:
             task = self._task(task_id)
             row = task.row
             stored = task.entries[after : after + limit]
-            unread = [item for item in task.items if item.unread][: limits.COMMIT_PARTS_MAX]
-            pending = sum(item.unread for item in task.items)
+            waiting = [item for item in task.items if item.unread and item.number > inbox_after]
+            unread = waiting[: limits.COMMIT_PARTS_MAX]
         entries = tuple(codec.decode_entry(after + i, *columns) for i, columns in enumerate(stored, start=1))
         items = tuple(
             UnreadItem(item.number, item.key, codec.decode_item(item.body or ""), item.body or "", item.at)
             for item in unread
         )
-        seen = row.inbox_seq if pending == len(items) else items[-1].number
+        seen = row.inbox_seq if len(waiting) == len(items) else items[-1].number
         return LogPage(entries, row.last_seq > after + len(entries), items, seen, row)
 
     def task(self, task_id: str) -> TaskRow:

@@ -106,8 +106,11 @@ def _finished(call: CallState, result: ToolResult, source: str) -> ToolFinished:
 
 
 def _cut(output: str) -> str:
-    encoded = output.encode()
-    if len(encoded) <= OUTPUT_BYTES_MAX:
+    """The output, or as much of it as fits once it is encoded: control characters take six bytes each."""
+    size = codec.encoded_bytes(output)
+    if size <= OUTPUT_BYTES_MAX:
         return output
-    kept = encoded[:OUTPUT_BYTES_MAX].decode(errors="ignore")
-    return f"{kept}\n[cut: the output had {len(encoded)} bytes, {OUTPUT_BYTES_MAX} are kept]"
+    kept = output
+    while codec.encoded_bytes(kept) > OUTPUT_BYTES_MAX:
+        kept = kept[: int(len(kept) * OUTPUT_BYTES_MAX / codec.encoded_bytes(kept) * 0.99)]
+    return f"{kept}\n[cut: the output had {len(output)} characters, {len(kept)} are kept]"

@@ -134,7 +134,12 @@ class LeaseKeeper:
     def _run(self) -> None:
         pause = self._interval
         while not self._wait(pause) and not self._stopped.is_set():
-            pause = self.beat()
+            try:
+                pause = self.beat()
+            except Exception as error:  # whatever it was, the claims of the whole process hang on the next beat
+                self._on_error(error)
+                self._expire(list(self._held.values()))
+                pause = self._retry_pause()
         self._running = False
 
     def beat(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noeta.core import codec
+from noeta.core import codec, limits
 from noeta.core.errors import BadInput
 from noeta.core.events import ModelReplied, ToolCall
 from noeta.core.ids import call_id
@@ -59,7 +59,7 @@ def replied(reply: ModelReply, seq: int) -> ModelReplied:
         reply.stop,
     )
     try:
-        codec.encode("reply", event)
+        codec.encode("reply", event, bytes_max=limits.ITEM_BYTES_MAX)
     except BadInput as error:
         raise ProviderError(f"the reply cannot be recorded: {error}", retryable=False) from error
     return event

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Literal, assert_never
+from typing import Final, Literal, assert_never
 
-from noeta.core import codec, texts
+from noeta.core import codec, limits, texts
 from noeta.core.actions import (
     CallModel,
     EndCancelled,
@@ -29,32 +29,31 @@ from noeta.core.events import (
     Event,
     MessageTaken,
     ModelCalled,
+    ModelReplied,
     StepAttemptAbandoned,
     TaskCancelled,
     TaskCompleted,
     TaskFailed,
     TaskSuspended,
     TaskWoken,
+    ToolFinished,
     ToolStarted,
     TurnFailed,
-    numbers_taken,
 )
 from noeta.core.fold import CallState, TaskState, advance
-from noeta.core.limits import REASON_CHARS_MAX
 from noeta.core.model import ProviderError
 from noeta.core.runner import calls, model_step
 from noeta.core.runner.engine import Engine
 from noeta.core.runner.lease import Held
-from noeta.core.store import Appended, Commit, Continue, End, Next, Store, Suspend, UnreadItem
+from noeta.core.store import Appended, Commit, Continue, End, LogPage, Next, Store, Suspend, UnreadItem
 from noeta.core.tool import StepCancelled
 from noeta.core.wake import (
     NEXT_GOAL,
     ControlReceived,
     HumanResponseReceived,
     Item,
-    SubtaskCompleted,
-    SubtaskGroupCompleted,
     WakeCondition,
+    find_wake,
     matches_wake,
 )
 from noeta.core.world import World
@@ -62,6 +61,10 @@ from noeta.core.world import World
 Outcome = Literal["woken", "drained", "skipped", "cancelled", "stopped"]
 """What became of one drive: it ended in a wait after being woken or begun (``woken``), or in the terminal status
 (``drained``, ``cancelled``); nothing it waits for had come (``skipped``); it was asked to stop (``stopped``)."""
+
+NOTED_MAX: Final = limits.COMMIT_PARTS_MAX // 2
+NOTED_CHARS_MAX: Final = limits.COMMIT_BYTES_MAX // 16
+"""What is noted at the most before it is flushed: a character takes six bytes at the most when it is encoded."""
 
 _log = logging.getLogger("noeta.runner")
 
@@ -91,6 +94,7 @@ class Runner:
         self._on_seal = on_seal or (lambda reason, seq: None)
         self._state = TaskState(held.claim.task_id)
         self._noted: list[Event] = []
+        self._noted_chars = 0
         self._durable_seq = 0
         self._unread: list[UnreadItem] = []
         self._inbox_seen = 0
@@ -148,36 +152,47 @@ class Runner:
 
     def _load(self) -> None:
         """Fold the log from its start, and see the inbox as it is."""
-        self._state, self._noted = TaskState(self._held.claim.task_id), []
+        self._state = TaskState(self._held.claim.task_id)
+        self._noted, self._noted_chars = [], 0
+        self._unread, self._inbox_seen = [], 0
         more = True
         while more:
-            page = self._store.read(self._held.claim.task_id, self._state.last_seq)
+            page = self._read(self._state.last_seq)
             for entry in page.entries:
                 advance(self._state, entry)
-            more = page.more
+            more = page.more or page.inbox_seen < page.row.inbox_seq
         self._durable_seq = self._state.last_seq
-        self._unread, self._inbox_seen = list(page.unread), page.inbox_seen
 
     def _look_again(self) -> None:
         """See what came since the inbox was last read, if anything did."""
-        if self._held.inbox_seq > self._inbox_seen:
-            page = self._store.read(self._held.claim.task_id, self._durable_seq, limit=1)
-            taken = {number for event in self._noted for number in numbers_taken(event)}
-            self._unread = [item for item in page.unread if item.number not in taken]
-            self._inbox_seen = page.inbox_seen
+        more = self._held.inbox_seq > self._inbox_seen
+        while more:
+            page = self._read(self._durable_seq)
+            if page.entries:
+                self._held.cut("another worker has written to the log")
+                self._held.check()
+            more = page.inbox_seen < page.row.inbox_seq
+
+    def _read(self, after: int) -> LogPage:
+        """Entries after this seq, and the items that were not seen before."""
+        page = self._store.read(self._held.claim.task_id, after, inbox_after=self._inbox_seen)
+        self._unread += page.unread
+        self._inbox_seen = page.inbox_seen
+        return page
 
     def _note(self, event: Event) -> None:
         """Let an event count for the decisions that follow; it becomes durable with the next flush."""
         seq = self._state.last_seq + 1
         advance(self._state, Entry(seq, self._held.claim.epoch, 0, event, ""))
         self._noted.append(event)
+        self._noted_chars += _chars(event)
 
     def _flush(self, next: Next, *more: Event) -> Appended:
         """Commit what was noted, and more entries that only count once they are durable."""
         commit = Commit((*self._noted, *more), next, self._seen(next))
         sealed = [event for event in self._noted if isinstance(event, StepAttemptAbandoned)]
         appended = self._held.append(self._durable_seq, commit)
-        self._noted.clear()
+        self._noted, self._noted_chars = [], 0
         self._durable_seq = appended.last_seq
         for seal in sealed:
             self._on_seal(seal.reason, seal.abandoned_from_seq)
@@ -195,33 +210,14 @@ class Runner:
     # -- waking --------------------------------------------------------------------------------------------
 
     def _wake(self, wake_on: WakeCondition) -> bool:
-        """Take the item that satisfies the wait, if there is one. Keeps: wake-once, taken-once."""
-        if isinstance(wake_on, SubtaskGroupCompleted):
-            woken = self._wake_group(wake_on)
-            if woken is not None:
-                self._note(woken)
-                return True
-        for item in self._unread:
-            if matches_wake(wake_on, item.item):
-                self._unread.remove(item)
-                self._note(TaskWoken((item.number,), item.item))
-                return True
-        return False
-
-    def _wake_group(self, wake_on: SubtaskGroupCompleted) -> TaskWoken | None:
-        """The group's event, built from its members' items in birth order: the same bytes each time."""
-        members = [
-            (item.item, item.number)
-            for item in self._unread
-            if isinstance(item.item, SubtaskCompleted) and item.item.group_id == wake_on.group_id
-        ]
-        if len(members) < wake_on.members:
-            return None
-        members.sort(key=lambda member: _birth(member[0].subtask_id))
-        numbers = tuple(number for _, number in members)
+        """Take what ends the wait, if it is there. Keeps: wake-once, taken-once."""
+        found = find_wake(wake_on, [(item.number, item.item) for item in self._unread])
+        if found is None:
+            return False
+        numbers, event = found
         self._unread = [item for item in self._unread if item.number not in numbers]
-        results = tuple(result for result, _ in members)
-        return TaskWoken(numbers, SubtaskGroupCompleted(wake_on.group_id, wake_on.members, results))
+        self._note(TaskWoken(numbers, event))
+        return True
 
     def _put_back(self, wake_on: WakeCondition) -> Outcome:
         """Nothing that ends the wait has come: wait again, knowing of the items that were seen."""
@@ -233,6 +229,8 @@ class Runner:
         """Take what people said while the task ran: between a result and the next model call."""
         self._look_again()
         for item in list(self._unread):
+            if len(self._noted) >= NOTED_MAX or self._noted_chars >= NOTED_CHARS_MAX:
+                self._flush(Continue())  # a flooded inbox is taken in several commits
             match item.item:
                 case HumanResponseReceived(handle=handle) if handle == NEXT_GOAL:
                     self._unread.remove(item)
@@ -301,7 +299,7 @@ class Runner:
 
     def _fail_turn(self, reason: str, message: str) -> Outcome:
         """Keeps: bounded. The entry names the reason."""
-        message = codec.escape_text(message)[:REASON_CHARS_MAX]
+        message = codec.escape_text(message)[: limits.REASON_CHARS_MAX]
         bug_again = reason == texts.INTERNAL_ERROR and self._state.internal_errors + 1 >= texts.MAX_INTERNAL_ERRORS
         self._note(TurnFailed(reason, message))
         if self._state.interactive and not bug_again:
@@ -341,6 +339,12 @@ def _is_bug(error: NoetaError) -> bool:
     return error.code in ("bad_input", "illegal_transition", "unknown_task")
 
 
-def _birth(child_id: str) -> tuple[str, int]:
-    head, _, number = child_id.rpartition(".")
-    return (head, int(number)) if number.isdigit() else (child_id, 0)
+def _chars(event: Event) -> int:
+    """About how much text an event holds."""
+    match event:
+        case (
+            MessageTaken(message=HumanResponseReceived(text=text)) | ToolFinished(output=text) | ModelReplied(text=text)
+        ):
+            return len(text)
+        case _:
+            return 0

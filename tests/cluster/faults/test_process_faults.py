@@ -157,6 +157,7 @@ def test_skew_sets_the_clock_off_and_heal_sets_it_right(scene: Stage) -> None:
         wait_until("it fired", lambda: nemesis.result().fired.get("skew") == 1)
         line = scene.lines[0]
         wait_until("the worker's clock is off", lambda: offset(scene, "w2", since=line.at) < -1.5)
+        wait_until("it was seen to be", lambda: nemesis.result().effective.get("skew") == 1)
         result = nemesis.stop_and_heal()
         ended = scene.lines[0].ended_at
         assert ended is not None

@@ -184,7 +184,7 @@ def test_a_commits_contents_are_addressed_by_their_bytes() -> None:
 
 
 def test_all_bodies_of_a_commit_together_have_a_limit() -> None:
-    big = HumanResponseReceived(text="x" * (limits.BODY_BYTES_MAX - 1_000))
+    big = HumanResponseReceived(text="x" * (limits.ITEM_BYTES_MAX - 1_000))
     posts = tuple(Post("o", big, f"k{n}") for n in range(5))
 
     with pytest.raises(BadInput, match=str(limits.COMMIT_BYTES_MAX)):

@@ -88,10 +88,10 @@ def test_a_lease_carries_its_wake_until_it_is_recorded() -> None:
     assert scene.dispatcher.wake("t", reply) is False
 
     first = scene.lease()
-    assert first.wake_event() == reply
+    assert first.wake_event == reply
     scene.seconds += LEASE
     second = scene.lease()
-    assert second.wake_event() == reply
+    assert second.wake_event == reply
     assert run_leased_task(scene.rt, second) == "woken"
 
     assert sum(isinstance(event, TaskWoken) for event in scene.events()) == 1
@@ -102,7 +102,7 @@ def test_a_lease_without_a_wake_carries_none() -> None:
     scene = Scene()
     scene.memory.create(NewTask("t", "agent", "goal"))
 
-    assert scene.lease().wake_event() is None
+    assert scene.lease().wake_event is None
 
 
 # -- bounds of loading -------------------------------------------------------------------------------------
@@ -176,14 +176,14 @@ def test_a_log_of_a_newer_version_is_left_to_a_newer_worker() -> None:
     scene.damage('{"type":"TaskTeleported"}')
     loop = WorkerLoop(scene.rt, lease_seconds=LEASE, reliability_sink=Signals())
 
-    for _ in range(3 * LOAD_ATTEMPTS):
-        loop.tick()
+    for _ in range(3 * TAKEOVERS_MAX):
+        assert loop.tick()
         scene.seconds += LEASE
         scene.memory.requeue_stale()
         scene.seconds += LEASE
 
     row = scene.memory.task("t")
-    assert (row.last_seq, row.fail_attempts) == (2, 0)
+    assert (row.last_seq, row.fail_attempts, row.takeovers) == (2, 0, 0)
     assert row.status is not Status.TERMINAL
 
 

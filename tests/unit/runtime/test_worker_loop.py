@@ -17,10 +17,11 @@ from noeta.core.events import ModelCalled, StepAttemptAbandoned, TaskCompleted, 
 from noeta.core.model import ProviderError
 from noeta.core.runner import Engine
 from noeta.core.runner.lease import QUOTA_EXCEEDED
-from noeta.core.store import Commit, NewTask, Store, Suspend
+from noeta.core.store import Claims, Commit, NewTask, Store, Suspend
 from noeta.core.task import Status
 from noeta.core.tool import ToolContext
 from noeta.core.wake import ControlReceived, ExternalEvent, HumanResponseReceived, TimerFired
+from noeta.core.world import Event
 from noeta.runtime.process import Process
 from noeta.runtime.reliability import ReliabilityEvent
 from noeta.runtime.threads import ThreadWorld
@@ -342,7 +343,7 @@ def test_the_loop_outlives_a_store_that_is_away(kind: Kind, caplog: pytest.LogCa
     assert len(caplog.records) <= now[0] / 5.0 + 5
 
 
-def _nothing_to_adopt(token: str, error: CommitUnknown) -> Any:
+def _nothing_to_adopt(token: str, error: CommitUnknown, lease_seconds: float, stop: Event) -> Claims:
     raise StoreUnavailable("nothing to adopt") from error
 
 
