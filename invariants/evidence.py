@@ -292,6 +292,7 @@ class RunFacts:
         stuck_after: how long a due task may stay unclaimed then, in microseconds.
         journal_lines: how many lines the journals of the run hold in all; 0 means that nobody kept them.
         renewals_recorded: every claim and renewal is among the attempts, so that the end of each lease is known.
+        lease: what every claim and renewal of this run asks for, in microseconds; 0: they differ, or nobody knows.
         keeps_claims: whether a tool or plugin of this run may keep a claim while its task is suspended.
     """
 
@@ -302,6 +303,7 @@ class RunFacts:
     stuck_after: int = STUCK_AFTER
     journal_lines: int = 0
     renewals_recorded: bool = False
+    lease: int = 0
     keeps_claims: bool = True
 
     def held_when_struck(self, task: str, epoch: int) -> FaultSeen | None:

@@ -108,7 +108,7 @@ def _section(promise: Promise, texts: Mapping[str, str]) -> str:
     lines = [f"## {promise.key}", "", f"{promise.statement[0].upper()}{promise.statement[1:]}.", ""]
     law = promise.law
     if law is None:
-        lines += [f"Judged by no law yet ({promise.status.value}): {promise.note}.", ""]
+        lines += [f"Judged by no law ({promise.status.value}): {promise.note}.", ""]
     else:
         lines += [f"Law: `{_law_file(law)}`, which reads {law.reads}. Source: {law.source}.", ""]
         lines += ["| anomaly | means |", "|---|---|"]

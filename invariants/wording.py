@@ -92,7 +92,7 @@ def describe(
                 f"at {instant(fact.at)}, body {fact.body_hash[:12]}"
             )
         case Attempt():
-            what = seqs(fact.first_seq, fact.count) if fact.count else fact.key or ""
+            what = seqs(fact.first_seq, fact.count) if fact.count and fact.expected_seq is not None else fact.key or ""
             under = "" if fact.epoch is None else f" under epoch {fact.epoch} ({fact.token})"
             words = f"{fact.worker} ({fact.process}) sent {fact.verb.value} {what}".rstrip()
             return f"op {fact.id}: {words} to {fact.task}{under} at {instant(fact.sent_at)}; {answered(fact)}"

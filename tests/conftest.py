@@ -26,10 +26,18 @@ from noeta.testing.postgres import (
 
 POSTGRES_FIXTURES = frozenset({"postgres_source", "postgres_server", "pg_dsn", "pg_schema"})
 
+MUTANT_VARIABLE = "NOETA_MUTANT"
+"""Names a planted bug of `tests/mutants/catalogue.py`, for which this run is a detector."""
+
 FOUND = pytest.StashKey[PostgresSource | NoPostgres]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if os.environ.get(MUTANT_VARIABLE):
+        # Before any test module takes what is to be broken by name. See tests/mutants/.
+        from tests.mutants.plant import plant_here
+
+        plant_here()
     try:
         config.stash[FOUND] = find_source(os.environ)
     except NoPostgres as reason:
@@ -38,6 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     lines = [f"noeta: commit {commit()}, Python {platform.python_version()}"]
+    if os.environ.get(MUTANT_VARIABLE):
+        lines.append(f"PLANTED BUG: {os.environ[MUTANT_VARIABLE]}: something is meant to fail")
     found = config.stash[FOUND]
     if isinstance(found, NoPostgres):
         lines.append(f"NO POSTGRES: {found} (tests that need it will {'fail' if is_ci() else 'be skipped'})")

@@ -5,13 +5,14 @@ not say the token; where two attempts could be the one that wrote an entry, one 
 and then one whose answer nobody got. Only an entry that no such attempt explains convicts a refused one.
 
 A ``TaskCompleted`` is the one entry that may be left out of a commit that was acknowledged: the inbox had moved
-and the answer said so.
+and the answer said so. A ``fail`` writes its entry only where it hits the bound: without an answer nobody knows
+whether and at which seq, so it is looked for by epoch and hash.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
 
 from invariants.evidence import Answer, Attempt, LogEntry, RunFacts, TaskEvidence, Verb
 from invariants.law import Finding, Law, Tally
@@ -32,7 +33,7 @@ class _Identity:
 def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
     """Every recorded write of entries beside the final log."""
     log = {entry.seq: entry for entry in task.log}
-    writes = [one for one in task.attempts if one.hashes and one.verb in _WRITES_ENTRIES]
+    writes = [_placed(one, task.log) for one in task.attempts if one.hashes and one.verb in _WRITES_ENTRIES]
     explained: set[_Identity] = set()
     acknowledged: set[_Identity] = set()
     for attempt in writes:
@@ -49,6 +50,15 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
             yield from _refused(task.task, attempt, _identities(attempt), log, explained)
         else:
             yield from _open(task.task, attempt, log, acknowledged)
+
+
+def _placed(attempt: Attempt, log: Iterable[LogEntry]) -> Attempt:
+    """A ``fail`` whose answer did not tell where it wrote, at the place where its entry stands; as it is if none
+    does."""
+    if attempt.verb is not Verb.FAIL or attempt.expected_seq is not None:
+        return attempt
+    found = [one.seq for one in log if one.epoch == attempt.epoch and one.body_hash == attempt.hashes[0]]
+    return replace(attempt, expected_seq=found[0] - 1) if found else attempt
 
 
 def _wrote_nothing(attempt: Attempt) -> bool:

@@ -12,12 +12,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
 
 from invariants.evidence import Answer, Attempt, LogEntry, RunFacts, Sample, TaskEvidence, Verb
 from invariants.law import Finding, Law, Tally
 from invariants.wording import instant, span
 
 _GRANTS = (Verb.CLAIM, Verb.RENEW)
+
+CLOCK_BACK_MAX: Final = 1_000_000
+"""How far (microseconds) a store's one clock may be set back without looking like two clocks."""
 
 
 def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
@@ -29,6 +34,9 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
     yield from _wrong_seqs(task)
     if run.renewals_recorded:
         yield from _late_appends(task)
+        yield from _two_clocks(task)
+        if run.lease:
+            yield from _late_renewals(task, run.lease)
 
 
 def _lower_epochs(task: TaskEvidence) -> Iterator[Finding]:
@@ -162,6 +170,69 @@ def _late_appends(task: TaskEvidence) -> Iterator[Finding]:
             )
 
 
+def _two_clocks(task: TaskEvidence) -> Iterator[Finding]:
+    """Entries whose instants go back: a lease that one of them was judged by means nothing to the other."""
+    before: LogEntry | None = None
+    for entry in task.log:
+        if before is not None and entry.at + CLOCK_BACK_MAX < before.at:
+            yield Finding(
+                "two-clocks",
+                f"{task.holder(before.epoch)} appended seq {before.seq} to {task.task} at {instant(before.at)}; but "
+                f"{task.holder(entry.epoch)} appended seq {entry.seq} at {instant(entry.at)}, "
+                f"{span(before.at - entry.at)} before; so they were not judged by one clock",
+                (before, entry),
+            )
+        before = entry
+
+
+def _late_renewals(task: TaskEvidence, lease: int) -> Iterator[Finding]:
+    """Renewals granted after the claim's lease had ended, or after the next claim. Every grant of the run is for
+    ``lease``, so its end tells the store's instant at which it was made, whatever the sender's clock says."""
+    grants: dict[int, list[Attempt]] = defaultdict(list)
+    vague: set[int] = set()
+    for attempt in task.attempts:
+        if attempt.epoch is None or attempt.verb not in _GRANTS:
+            continue
+        if attempt.is_open:
+            vague.add(attempt.epoch)
+        elif attempt.answer is Answer.OK and attempt.lease_until is not None:
+            grants[attempt.epoch].append(attempt)
+    successor: Attempt | None = None
+    for epoch in sorted(grants, reverse=True):
+        made = sorted(grants[epoch], key=_granted_until)
+        late = made[-1]
+        if successor is not None and late.verb is Verb.RENEW and _granted_until(late) > _granted_until(successor):
+            yield Finding(
+                "stale-renewal",
+                f"{late.worker} was granted a renewal of {task.task} under epoch {epoch} at "
+                f"{instant(_granted_until(late) - lease)}; but {successor.worker} had claimed it as epoch "
+                f"{successor.epoch} at {instant(_granted_until(successor) - lease)}",
+                (successor, late),
+            )
+        elif epoch not in vague:
+            yield from _revived(task, made, lease)
+        claims = [one for one in made if one.verb is Verb.CLAIM]
+        if claims and (successor is None or _granted_until(claims[0]) < _granted_until(successor)):
+            successor = claims[0]
+
+
+def _revived(task: TaskEvidence, made: list[Attempt], lease: int) -> Iterator[Finding]:
+    for before, after in pairwise(made):
+        at = _granted_until(after) - lease
+        if after.verb is Verb.RENEW and at > _granted_until(before):
+            yield Finding(
+                "revived-lease",
+                f"{after.worker} was granted a renewal of {task.task} under epoch {after.epoch} at {instant(at)}; but "
+                f"its lease had ended at {instant(_granted_until(before))}, {span(at - _granted_until(before))} before",
+                (before, after),
+            )
+
+
+def _granted_until(attempt: Attempt) -> int:
+    assert attempt.lease_until is not None
+    return attempt.lease_until
+
+
 LAW = Law(
     key="one-writer",
     title="One writer",
@@ -177,6 +248,9 @@ LAW = Law(
         "shared-epoch": "two claim tokens wrote under one epoch",
         "stale-seq": "an append landed although the log had moved past its expected seq",
         "after-lease": "an entry written after the last lease of its claim had ended",
+        "two-clocks": "an entry written earlier, by the store's word, than the one before it",
+        "stale-renewal": "a renewal granted to a claim that had been replaced",
+        "revived-lease": "a renewal granted after the lease had ended",
     },
     check=check,
 )

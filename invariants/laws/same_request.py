@@ -2,7 +2,8 @@
 
 The request is built from the log, and the log has not changed: another hash means that a worker folds
 differently, or that something was taken into an open turn. The one excuse is an engine (instructions, tools)
-that changed between the two owners, and then the entry says so by its ``engine_hash``.
+that changed between the two owners, and then the entry says so by its ``engine_hash``. Seen are the repeats: a call
+that was never made again has nothing beside it.
 """
 
 from __future__ import annotations
@@ -23,9 +24,8 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
     for entry in task.log:
         match entry.event:
             case ModelCalled() as again:
-                tally.saw()
                 if first is not None and before is not None:
-                    tally.counts["repeats"] += 1
+                    tally.saw()
                     if again.request_hash != before.request_hash and again.engine_hash == before.engine_hash:
                         yield _other_request(task, first, entry, taken)
                 first, before, taken = entry, again, None
@@ -58,7 +58,7 @@ LAW = Law(
         "changed)."
     ),
     source="One writer and crash recovery (a model call cut short)",
-    reads="the log",
+    reads="model calls of the log that were made again",
     codes={"other-request": "a repeated model call has another request hash and the same engine"},
     check=check,
 )

@@ -41,6 +41,9 @@ from noeta.core.wake import NEXT_GOAL, HumanResponseReceived
 EXCUSED_MAX: Final = 0.05
 """The share of tasks whose outcome may be excused by faults before the run says too little."""
 
+EXCUSABLE_REASONS: Final = frozenset({texts.LLM_ERROR, texts.TOO_MANY_TAKEOVERS})
+"""The reasons with which the bounds below fail a turn or a task. Any other is no fault's doing, whatever else hit."""
+
 
 class Bound(StrEnum):
     """The bounds that faults can push a task into."""
@@ -194,7 +197,15 @@ def _untaken(task: TaskEvidence, script: Foretold, actual: Outcome) -> Iterator[
 
 def _unexcused(task: TaskEvidence, script: Foretold, run: RunFacts) -> tuple[str, tuple[Fact, ...]] | None:
     """Why faults do not excuse the outcome; None if they do: a bound was hit by named faults, and none without
-    them, other than those that the script reaches by itself."""
+    them, other than those that the script reaches by itself; and nothing failed for a reason that is no bound's."""
+    foretold = {*script.failures, script.reason}
+    for entry in task.log:
+        match entry.event:
+            case TurnFailed(reason=reason) | TaskFailed(reason=reason) if reason not in EXCUSABLE_REASONS | foretold:
+                what = f"{kind(entry.event)} at seq {entry.seq} says {shorten(reason)!r}"
+                return f"and {what}, which no fault excuses", (entry,)
+            case _:
+                pass
     proven = False
     for hit in bounds_hit(task, run):
         why = _unproven(task, hit, run)

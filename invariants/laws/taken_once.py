@@ -81,6 +81,14 @@ def _places(task: str, final: FinalRow, taken: dict[int, LogEntry], sent: dict[i
     ended = final.row.status is Status.TERMINAL
     if ended and final.stamped is None:
         return
+    if ended:
+        for number in sorted(unread):
+            yield Finding(
+                "left-unread",
+                f"item {number} of {task} lies unread in the inbox of a task that has ended, and its end did not "
+                "stamp it",
+                (final,),
+            )
     placed = taken.keys() | unread | set(final.stamped or ())
     complete = newest if final.inbox_seen is None else min(newest, final.inbox_seen)
     for number in range(1, complete + 1):
@@ -118,6 +126,7 @@ LAW = Law(
         "taken-yet-unread": "a taken item is still in the inbox",
         "never-posted": "an entry takes a number that no post was given",
         "vanished": "an item is nowhere",
+        "left-unread": "an item is unread in an ended task's inbox, unstamped",
         "key-forgotten": "a repeat with a known key was given a number of its own",
         "number-reused": "two keys were given one number",
     },

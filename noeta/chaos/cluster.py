@@ -155,14 +155,6 @@ class Cluster:
         counts = read_counts(self.control.counts_path(worker.stem))
         return sum(count for point, count in counts.items() if point.endswith(".after") and point != "model.after")
 
-    def points(self) -> dict[str, int]:
-        """How often each point was passed, by all processes together."""
-        total: dict[str, int] = {}
-        for worker in self.all:
-            for point, count in read_counts(self.control.counts_path(worker.stem)).items():
-                total[point] = total.get(point, 0) + count
-        return total
-
     def reap(self, worker: Worker) -> None:
         """It has ended: forget it, so that nobody ever kills what has its id by then."""
         assert not worker.is_running

@@ -41,8 +41,6 @@ RUN, SCHEDULE, WORKLOAD, RESULTS = "run.json", "schedule.json", "workload.json",
 HISTORY, FAULTS, ROWS = "history.jsonl", "faults.jsonl", "rows.jsonl"
 LOG, FINALS, JOURNAL = "log.jsonl", "finals.jsonl", "journal.jsonl"
 EXPLAIN, REPORT = "explain.md", "report.html"
-PROGRESS: Final = "progress.jsonl"
-"""What the harness itself did, phase by phase."""
 
 _encoder: Final = msgspec.json.Encoder()
 

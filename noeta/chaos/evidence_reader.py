@@ -117,7 +117,7 @@ class DirEvidence:
             attempts=(*attempts, *client_attempts(history)),
             samples=tuple(_each(self._rows.of(task), _samples)),
             final=finals[-1] if finals else None,
-            journal=tuple(_journal_line(effect) for effect in _each(self._journal.of(task), _effects)),
+            journal=tuple(journal_line(effect) for effect in _each(self._journal.of(task), _effects)),
             sent=tuple(sent_posts(history)),
             foretold=self.foretold.get(task),
         )
@@ -273,7 +273,8 @@ def sent_posts(history: Iterable[HistoryLine]) -> Iterator[Sent]:
                 yield Sent(line.task, line.key, answer.number, answer.outcome, line.at)
 
 
-def _journal_line(effect: Effect) -> JournalLine:
+def journal_line(effect: Effect) -> JournalLine:
+    """A line of the scripted tools' journal."""
     return JournalLine(
         effect.token,
         effect.task,

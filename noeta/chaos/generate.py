@@ -62,8 +62,17 @@ KILL_POINTS: Final[Mapping[str, int]] = {
     "read.after": 2,
     "renew.before": 1,
     "renew.after": 1,
+    "claim.before": 1,
+    "read.before": 1,
+    "release.before": 1,
+    "release.after": 1,
+    "requeue_stale.before": 1,
+    "requeue_stale.after": 1,
+    "fire_due_timers.before": 1,
+    "fire_due_timers.after": 1,
 }
-"""Where a process kills itself, by weight."""
+"""Where a process kills itself, by weight: before and after each call of a worker to its store, and around its work.
+The last ones seldom cut a step short, so they are few: what they miss of the quotas is for the spares."""
 
 PAUSE_POINTS: Final[Mapping[str, int]] = {
     "append.before": 6,
@@ -75,7 +84,15 @@ PAUSE_POINTS: Final[Mapping[str, int]] = {
 }
 """Where a process stops itself: mostly right before an append, which is then refused."""
 
-NTH_MAX: Final[Mapping[str, int]] = {"recover.call": 1, "claim.after": 8, "append.before": 6, "append.after": 6}
+NTH_MAX: Final[Mapping[str, int]] = {
+    "recover.call": 1,
+    "release.before": 1,
+    "release.after": 1,
+    "claim.before": 8,
+    "claim.after": 8,
+    "append.before": 6,
+    "append.after": 6,
+}
 """Rare points are struck at once; others after a few passes. Points not named: up to 3."""
 
 

@@ -55,7 +55,7 @@ ORDER BY e.seq LIMIT %s
 """
 _ITEMS: Final = """
 SELECT i.number, i.key, i.body::text, i.at, i.unread_seq FROM {schema}.item i
-WHERE i.task_id = %s AND i.taken_seq IS NULL ORDER BY i.number
+WHERE i.task_id = %s AND i.taken_seq IS NULL AND i.number > %s ORDER BY i.number LIMIT %s
 """
 _KIN: Final = """
 SELECT t.status, t.group_id, (SELECT max(e.at) FROM {schema}.entry e WHERE e.task_id = t.id)
@@ -119,7 +119,9 @@ class LiveEvidence:
                     LogEntry(task, seq, epoch, at, codec.decode_event(body), sha256_text(body))
                     for seq, epoch, at, body in page
                 ]
-            items = self.ask(_ITEMS, [task])
+            items: list[Any] = []
+            while page := self.ask(_ITEMS, [task, items[-1][0] if items else 0, PAGE_ROWS]):
+                items += page
         unread = tuple(
             UnreadItem(number, key, codec.decode_item(body), body, at)
             for number, key, body, at, unread_seq in items

@@ -77,7 +77,7 @@ class PgView:
         """The row at the end of a log that was read to its end, with what became of its untaken items."""
         task = page.row.id
         stamped = self.stamped(task) if page.row.status is Status.TERMINAL else ()
-        return FinalRow(self.clock(), page.row, page.unread, stamped)
+        return FinalRow(self.clock(), page.row, page.unread, stamped, page.inbox_seen)
 
     def close(self) -> None:
         """End the session."""

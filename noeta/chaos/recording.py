@@ -111,8 +111,10 @@ class RecordingStore(AroundStore):
             case "renew":
                 for claim in args["claims"]:
                     yield self._held(Verb.RENEW, claim)
-            case "release" | "fail":
-                yield self._held(Verb(call.verb), args["claim"])
+            case "release":
+                yield self._held(Verb.RELEASE, args["claim"])
+            case "fail":
+                yield self._fail(args["claim"], args["reason"])
             case "post" | "wake":
                 assert call.task_id is not None
                 yield self._attempt(Verb(call.verb), self._process, call.task_id, key=args.get("key"))
@@ -144,6 +146,16 @@ class RecordingStore(AroundStore):
             may_hold_back=isinstance(ending, TaskCompleted),
             lease_until=claim.lease_until,
         )
+
+    def _fail(self, claim: Claim, reason: str) -> Attempt:
+        """With the entry that it writes if it hits the bound. Only the store knows whether it does and at which seq,
+        so ``expected_seq`` is None until its answer tells."""
+        try:
+            ending, _ = lower.lower_failure(claim, reason)
+            hashes: tuple[str, ...] = (sha256_text(ending),)
+        except BadInput:
+            hashes = ()
+        return replace(self._held(Verb.FAIL, claim), hashes=hashes)
 
     def _held(self, verb: Verb, claim: Claim) -> Attempt:
         return self._attempt(
@@ -200,10 +212,11 @@ class RecordingStore(AroundStore):
                     if row.lease_until is not None:
                         self._granted(claim_from_row(row))
             case Failed(status=Status.TERMINAL):
-                ending, _ = lower.lower_failure(call.args["claim"], call.args["reason"])
-                hashes = (sha256_text(ending),)
                 for attempt in before:
-                    self._answered(replace(attempt, expected_seq=answer.last_seq - 1, hashes=hashes), answer)
+                    self._answered(replace(attempt, expected_seq=answer.last_seq - 1), answer)
+            case Failed():  # it will be tried again: nothing was written
+                for attempt in before:
+                    self._answered(replace(attempt, hashes=()), answer)
             case _:
                 for attempt in before:
                     self._answered(attempt, answer)

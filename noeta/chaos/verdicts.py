@@ -150,6 +150,8 @@ def _doubts_of_run(run: Mapping[str, Any]) -> Iterator[str]:
     loaded = run.get("loaded")
     if loaded is not None and (loaded["refused"] or not loaded["complete"]):
         yield f"the workload was not loaded whole: {loaded['created']} tasks created, {loaded['refused']} refused"
+    if run.get("deadlocks"):
+        yield f"{run['deadlocks']} deadlocks: the lock order is broken"
     for what in run.get("left_behind") or ():
         yield f"left behind: {what}"
 

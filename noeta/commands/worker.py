@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from noeta.backends.open import open_store
+from noeta.backends.open import DEFAULT_STATEMENT_TIMEOUT, open_store
 from noeta.commands.log_lines import set_up_log
+from noeta.core.errors import BadInput
+from noeta.core.lower import check_count
 from noeta.runtime.app import load_app
-from noeta.runtime.service import DEFAULT_LEASE_SECONDS, STOP_GRACE_SECONDS, WorkerService
+from noeta.runtime.service import CONCURRENCY_MAX, DEFAULT_LEASE_SECONDS, STOP_GRACE_SECONDS, WorkerService
 from noeta.runtime.signals import install_stop_signals
+
+CONNECTIONS_BESIDE_STEPS: Final = 4
+"""For claims, sweeps and reads while every step holds one. Renewals have one more of their own."""
 
 
 def worker(
@@ -27,15 +32,28 @@ def worker(
     name: Annotated[str | None, typer.Option(help="This worker's name. Default: host and process id.")] = None,
     poll: Annotated[float, typer.Option(help="Seconds between two looks when nothing is claimable.")] = 0.5,
     grace: Annotated[float, typer.Option(help="Seconds to wait for steps after SIGTERM.")] = STOP_GRACE_SECONDS,
+    pooled: Annotated[bool, typer.Option("--pooled", help="The store is behind a transaction pooler.")] = False,
+    statement_timeout: Annotated[
+        float | None, typer.Option(help=f"Seconds one statement may take. Default: {DEFAULT_STATEMENT_TIMEOUT:g}.")
+    ] = None,
 ) -> None:
     """Claim tasks and drive them. SIGTERM or SIGINT: cancel the steps, give their tasks back, exit.
 
     A database that is down, goes away or comes back is waited for. Exit 0: every task was given back;
     1: a step would not end and was left to its lease.
     """
+    check_count("concurrency", concurrency, CONCURRENCY_MAX)
     set_up_log()
+    if statement_timeout is not None and statement_timeout >= lease:
+        raise BadInput("statement_timeout", f"must be below the lease ({lease:g} s), found {statement_timeout:g} s")
     service = WorkerService(
-        open_store(store, schema=schema, max_connections=concurrency + 4),
+        open_store(
+            store,
+            schema=schema,
+            max_connections=concurrency + CONNECTIONS_BESIDE_STEPS,
+            pooled=pooled,
+            statement_timeout=DEFAULT_STATEMENT_TIMEOUT if statement_timeout is None else statement_timeout,
+        ),
         load_app(app),
         name=name or f"{socket.gethostname()}-{os.getpid()}",
         queues=queue or None,

@@ -294,7 +294,8 @@ class Store(Protocol):
         Sets them running, names the worker, raises the epoch, sets the lease. A suspended task whose timer is
         due gets its ``TimerFired`` item; a lapsed lease counts a takeover, and a task that has rested too
         little after its takeovers is put back instead of taken. ``token`` marks this attempt, so that after
-        ``CommitUnknown`` its claims are found with ``tasks(token=…)``; one is made if none is given.
+        ``CommitUnknown`` its claims are found with ``tasks(token=…)``; one is made if none is given. May take fewer
+        than ``limit`` although more are claimable: the answer stays below ``limits.ANSWER_BYTES_MAX``.
         """
         ...
 

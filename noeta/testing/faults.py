@@ -175,11 +175,12 @@ class FaultyStore(AroundStore):
             self._land(late)
 
     def around(self, call: Call, do: Callable[[], T]) -> T:
-        fault, arriving = self._note(call, do)
+        plan, number, arriving = self._note(call, do)
         for late in arriving:
             self._land(late)
-        if fault is None:
+        if plan is None:
             return do()
+        fault = plan.fault
         match fault.kind:
             case Kind.UNAVAILABLE:
                 raise StoreUnavailable(f"fault: {call.verb} was not sent")
@@ -188,11 +189,13 @@ class FaultyStore(AroundStore):
                 self._sleep(fault.seconds)
                 return do()
             case Kind.LANDED:
-                do()
+                do()  # what the store refuses has not landed: its refusal is the answer, and no fault struck
+                with self._lock:
+                    self._struck(plan, number, call)
         raise CommitUnknown(f"fault: {call.verb} is {fault.kind.value}")
 
-    def _note(self, call: Call, do: Callable[[], object]) -> tuple[Fault | None, list[_Late]]:
-        """Count this call; which fault strikes it, and which late writes arrive before it."""
+    def _note(self, call: Call, do: Callable[[], object]) -> tuple[_Plan | None, int, list[_Late]]:
+        """Count this call; which fault strikes it, its number, and which late writes arrive before it."""
         with self._lock:
             book = self._book
             book.calls += 1
@@ -204,13 +207,17 @@ class FaultyStore(AroundStore):
             book.late = [late for late in book.late if late.calls_left != 0]
             striking = [plan for plan in book.plans if plan.strikes_now(call)]
             if not striking:
-                return None, arriving
+                return None, book.calls, arriving
             plan = striking[0]
-            plan.strikes += 1
-            self.fired.append(Fired(plan.fault, book.calls, call.task_id))
+            if plan.fault.kind is not Kind.LANDED:
+                self._struck(plan, book.calls, call)
             if plan.fault.kind is Kind.LANDS_LATER:
                 book.late.append(_Late(plan.fault, do, plan.fault.later_calls))
-            return plan.fault, arriving
+            return plan, book.calls, arriving
+
+    def _struck(self, plan: _Plan, number: int, call: Call) -> None:
+        plan.strikes += 1
+        self.fired.append(Fired(plan.fault, number, call.task_id))
 
     def _land(self, late: _Late) -> None:
         refusal: NoetaError | None = None

@@ -16,20 +16,38 @@ from noeta.core.store import (
     Child,
     Claim,
     Commit,
+    Content,
     Continue,
     End,
     NewTask,
     Next,
     Post,
     PutBack,
+    Snapshot,
     Store,
     Suspend,
 )
-from noeta.core.wake import ControlReceived, ExternalEvent, SubtaskCompleted, TimerFired
+from noeta.core.wake import (
+    ControlReceived,
+    ExternalEvent,
+    SubtaskCompleted,
+    SubtaskGroupCompleted,
+    TimerFired,
+    WakeCondition,
+)
 
 START_SECONDS: Final = 1_700_000_000
 LEASE_SECONDS: Final = 60.0
 GO: Final = ExternalEvent("go", {"n": 1})
+BODY: Final = b"a body"
+"""The one content that moves put."""
+VERSION: Final = "1"
+"""The version of every snapshot that moves put."""
+
+GROUP: Final = "group"
+BOTH: Final = SubtaskGroupCompleted(GROUP, members=2)
+ONE_CHILD: Final = ("t", "t.1-0.0")
+TWO_CHILDREN: Final = ("t", "t.1-0.0", "t.1-0.1")
 
 SKIPPING: Final = frozenset({"claim", "renew", "fire_due_timers", "requeue_stale"})
 """Verbs that never wait for a row: they may treat one that another transaction holds as absent (renew: busy)."""
@@ -55,13 +73,15 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One write verb. ``tasks``: the existing tasks whose rows it may hold."""
+    """One write verb. ``tasks``: the existing tasks whose rows it may hold. ``stores_bodies``: its effect is seen only
+    by reading contents and snapshots, too."""
 
     name: str
     verb: str
     tasks: tuple[str, ...]
     act: Callable[[Store, Stage, str], object]
     """store, stage, and a word that marks this attempt (its token, its key)."""
+    stores_bodies: bool = False
 
 
 def scenes() -> tuple[Scene, ...]:
@@ -73,8 +93,9 @@ def scenes() -> tuple[Scene, ...]:
         Scene("kept", ("t",), lambda store: _suspended(store, Suspend(ExternalEvent("go"), keep=True))),
         Scene("timer due", ("t",), lambda store: _suspended(store, Suspend(TimerFired(START_SECONDS + 1))), 10),
         Scene("lapsed", ("t",), _running, 100),
-        Scene("parent waits", ("t", "t.1-0.0"), lambda store: _family(store, waits=True)),
-        Scene("parent runs", ("t", "t.1-0.0"), lambda store: _family(store, waits=False)),
+        Scene("parent waits", ONE_CHILD, lambda store: _family(store, ONE_CHILD, SubtaskCompleted(ONE_CHILD[1]))),
+        Scene("parent runs", ONE_CHILD, lambda store: _family(store, ONE_CHILD, None)),
+        Scene("parent waits for a group", TWO_CHILDREN, lambda store: _family(store, TWO_CHILDREN, BOTH)),
     )
 
 
@@ -83,6 +104,7 @@ def moves(scene: Scene) -> tuple[Move, ...]:
     found = [
         *_task_free_moves(scene.tasks),
         *(move for task in scene.tasks for move in _inbox_moves(task)),
+        *(_wake_with_result(scene.tasks[0], child, scene.tasks) for child in scene.tasks[1:]),
     ]
     if scene.name != "nothing":
         for task in scene.tasks:
@@ -101,7 +123,27 @@ def _task_free_moves(tasks: tuple[str, ...]) -> list[Move]:
         Move("claim many", "claim", tasks, lambda s, stage, word: s.claim(word, None, 1.0, token=word, limit=4)),
         Move("fire_due_timers", "fire_due_timers", tasks, lambda s, stage, word: s.fire_due_timers()),
         Move("requeue_stale", "requeue_stale", tasks, lambda s, stage, word: s.requeue_stale()),
+        Move("put_content", "put_content", (), lambda s, stage, word: s.put_content(BODY), stores_bodies=True),
+        *(_put_snapshot(tasks[-1], seq) for seq in (1, 2)),
     ]
+
+
+def _put_snapshot(task: str, seq: int) -> Move:
+    """An older and a newer one: the newer must win in either order."""
+    snapshot = Snapshot(seq, VERSION, b"snapshot %d" % seq)
+    return Move(
+        f"put_snapshot {seq} {task}",
+        "put_snapshot",
+        (task,),
+        lambda s, stage, word: s.put_snapshot(task, snapshot),
+        stores_bodies=True,
+    )
+
+
+def _wake_with_result(parent: str, child: str, tasks: tuple[str, ...]) -> Move:
+    """What a parent waits for, from another hand than the child's own ending: both carry the same key."""
+    result = SubtaskCompleted(child, output="early", group_id=GROUP if tasks == TWO_CHILDREN else None)
+    return Move(f"wake {parent} with {child}", "wake", (parent,), lambda s, stage, word: s.wake(parent, result))
 
 
 def _inbox_moves(task: str) -> list[Move]:
@@ -130,28 +172,34 @@ def _owner_moves(task: str, tasks: tuple[str, ...]) -> list[Move]:
     go = ExternalEvent("go")
     called = ModelCalled("hash", 1)
     post = {"posts": (Post(other, GO, "from " + task),)}
+    content = {"contents": (Content(BODY),)}
     waits = (TaskSuspended(go),)
+    family = tasks[:1]  # an ending holds the parent's row, too
     commits: list[tuple[str, _Act, tuple[str, ...]]] = [
         ("continue", append(Continue(), entries=(called,)), ()),
         ("take", append(Continue(), entries=(TaskWoken((1,), GO),)), ()),
         ("suspend", append(Suspend(go), entries=waits), ()),
         ("keep", append(Suspend(go, keep=True), entries=waits), ()),
         ("put back", append(PutBack()), ()),
-        ("complete", append(End(TaskCompleted("done")), entries=(called,)), tuple(tasks)),
-        ("cancelled", append(End(TaskCancelled("why"))), tuple(tasks)),
+        ("complete", append(End(TaskCompleted("done")), entries=(called,)), family),
+        ("cancelled", append(End(TaskCancelled("why"))), family),
         ("with post", append(Continue(), entries=(called,), more=post), (other,)),
         ("with child", append(Continue(), entries=(called,), more=child("goal")), ()),
         ("with other child", append(Continue(), entries=(called,), more=child("other")), ()),
+        ("with content", append(Continue(), entries=(called,), more=content), ()),
     ]
-    found = [Move(f"append {name} {task}", "append", (task, *also), act) for name, act, also in commits]
+    found = [
+        Move(f"append {name} {task}", "append", _held(task, *also), act, stores_bodies=name == "with content")
+        for name, act, also in commits
+    ]
     found += [
         Move(f"renew {task}", "renew", (task,), lambda s, stage, word: s.renew(stage.claims[task], LEASE_SECONDS)),
         Move(f"release {task}", "release", (task,), lambda s, stage, word: s.release(stage.claims[task])),
-        Move(f"fail {task}", "fail", tuple(tasks), lambda s, stage, word: s.fail(stage.claims[task], "why")),
+        Move(f"fail {task}", "fail", _held(task, *family), lambda s, stage, word: s.fail(stage.claims[task], "why")),
         Move(
             f"fail for good {task}",
             "fail",
-            tuple(tasks),
+            _held(task, *family),
             lambda s, stage, word: s.fail(stage.claims[task], "why", retryable=False),
         ),
     ]
@@ -161,6 +209,10 @@ def _owner_moves(task: str, tasks: tuple[str, ...]) -> list[Move]:
 
 
 _Act = Callable[[Store, Stage, str], object]
+
+
+def _held(*tasks: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(tasks))
 
 
 def _append_both(tasks: tuple[str, ...]) -> _Act:
@@ -191,11 +243,15 @@ def _suspended(store: Store, next: Suspend) -> dict[str, Claim]:
     return {"t": claim}
 
 
-def _family(store: Store, *, waits: bool) -> dict[str, Claim]:
-    store.create(NewTask("t", "agent", "goal"))
-    parent = store.claim("w", ["default"], LEASE_SECONDS, token="scene").claims[0]
-    wait = SubtaskCompleted("t.1-0.0")
-    next: Next = Suspend(wait) if waits else Continue()
-    store.append(parent, 1, Commit((TaskSuspended(wait),), next, children=(Child("t.1-0.0", "agent", "goal"),)))
-    child = store.claim("w", ["default"], LEASE_SECONDS, token="scene of child").claims[0]
-    return {"t": parent, "t.1-0.0": child}
+def _family(store: Store, tasks: tuple[str, ...], wait: WakeCondition | None) -> dict[str, Claim]:
+    """A claimed parent that waits (None: runs) and its claimed children."""
+    parent, *children = tasks
+    group = GROUP if wait == BOTH else None
+    store.create(NewTask(parent, "agent", "goal"))
+    claims = {parent: store.claim("w", ["default"], LEASE_SECONDS, token="scene").claims[0]}
+    entries = (ModelCalled("hash", 1),) if wait is None else (TaskSuspended(wait),)
+    born = tuple(Child(child, "agent", "goal", group=group) for child in children)
+    store.append(claims[parent], 1, Commit(entries, Continue() if wait is None else Suspend(wait), children=born))
+    for child in children:
+        claims[child] = store.claim("w", ["default"], LEASE_SECONDS, token=f"scene of {child}").claims[0]
+    return claims

@@ -48,6 +48,8 @@ GO = ExternalEvent("go")
         (Failure(Sent.ANSWERED, "unique", "23505", "entry_key"), Conflict, Conflict),
         (Failure(Sent.ANSWERED, "check", "23514", "task_owner_when_held"), BadInput, BadInput),
         (Failure(Sent.ANSWERED, "out of range", "22003"), BadInput, BadInput),
+        (Failure(Sent.ANSWERED, "index row too big", "54000", "item_dedupe_key"), BadInput, BadInput),
+        (Failure(Sent.ANSWERED, "busy", "55006", "item_dedupe_key"), StoreUnavailable, StoreUnavailable),
     ],
     ids=str,
 )

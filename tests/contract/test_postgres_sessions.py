@@ -27,7 +27,7 @@ from noeta.core.events import ModelCalled, TaskSuspended
 from noeta.core.limits import ANSWER_BYTES_MAX
 from noeta.core.store import Append, Child, Claim, Commit, Continue, NewTask, Post, Snapshot, Suspend
 from noeta.core.task import FAIL_BACKOFF, TAKEOVER_BACKOFF
-from noeta.core.wake import ExternalEvent
+from noeta.core.wake import ExternalEvent, TimerFired
 from tests.contract.postgres_stores import QUICK, claimed, open_store
 
 CALLED = Commit((ModelCalled("hash", 1),))
@@ -103,6 +103,21 @@ def test_every_verb_is_one_round_trip_once_it_is_prepared(pg_schema: tuple[str, 
             with traced(store) as path:
                 verb()
             assert round_trips(path) == 1, label
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_what_a_batch_makes_ready_is_not_hidden_from_the_next_claim(pg_schema: tuple[str, str], members: int) -> None:
+    """A timer may lie in the past, below the bound where this process starts to look."""
+    dsn, schema = pg_schema
+    with open_store(dsn, schema, Settings()) as store:
+        claims = [claimed(store, f"t{number}") for number in range(members)]
+        due = TimerFired(1_600_000_000.0)
+        store._bounds._floors["a queue"] = 2**62
+
+        answers = store.append_many([Append(claim, 1, Commit((TaskSuspended(due),), Suspend(due))) for claim in claims])
+
+        assert [getattr(answer, "last_seq", answer) for answer in answers] == [2] * members
+        assert not store._bounds._floors
 
 
 def test_behind_a_pooler_every_verb_is_one_round_trip_from_the_start(pg_schema: tuple[str, str]) -> None:
@@ -227,7 +242,7 @@ import itertools, sys
 from noeta.backends.stores.postgres import PostgresStore
 from noeta.core.events import ModelReplied
 from noeta.core.store import Commit, NewTask
-from noeta.core.wake import ExternalEvent
+from noeta.core.wake import ExternalEvent, TimerFired
 store = PostgresStore(sys.argv[1], schema=sys.argv[2], statement_timeout=1.0, allow_unsafe=True)
 body = "x" * 200_000
 for n in itertools.count():

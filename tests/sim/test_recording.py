@@ -7,7 +7,8 @@ from typing import TypeVar
 
 import pytest
 
-from invariants.evidence import Answer, Attempt, Verb
+from invariants import LAWS_BY_KEY, RunFacts, check_all, gather
+from invariants.evidence import Answer, Attempt, LogEntry, Verb
 from noeta.backends.stores.around import AroundStore, Call
 from noeta.backends.stores.memory import MemoryStore
 from noeta.chaos.recording import MemorySink, RecordingStore
@@ -176,6 +177,36 @@ def test_a_failure_that_will_be_tried_again_writes_no_entry(bench: Bench) -> Non
     bench.store.fail(bench.claimed(), "it broke")
 
     assert (bench.last.hashes, bench.last.answer) == ((), Answer.OK)
+
+
+@pytest.mark.parametrize(("error", "answer"), [(CommitUnknown("lost"), Answer.UNKNOWN), (ProcessDied(), None)])
+def test_a_failure_that_nobody_answered_is_recorded_with_the_entry_that_it_may_have_written(
+    bench: Bench, error: BaseException, answer: Answer | None
+) -> None:
+    claim = bench.claimed()
+    bench.broken.error, bench.broken.lands = error, True
+
+    with pytest.raises(type(error)):
+        bench.store.fail(claim, "it broke", retryable=False)
+
+    assert (bench.last.verb, bench.last.answer, bench.last.expected_seq) == (Verb.FAIL, answer, None)
+    assert bench.last.hashes == bench.hashes()[1:]
+
+
+def test_a_failure_that_was_refused_and_yet_landed_is_convicted(bench: Bench) -> None:
+    """The whole way: recorded, read beside the log, judged. Keeps: acked-stays."""
+    claim = bench.claimed()
+    bench.broken.error, bench.broken.lands = Conflict("no"), True
+
+    with pytest.raises(Conflict):
+        bench.store.fail(claim, "it broke", retryable=False)
+
+    log = [
+        LogEntry("t", one.seq, one.epoch, one.at, one.event, sha256_text(one.body))
+        for one in bench.memory.read("t").entries
+    ]
+    report = check_all(gather(RunFacts(), log=log, attempts=bench.sink.attempts), [LAWS_BY_KEY["acked-stays"]])
+    assert report["acked-stays"].codes == {"refused-landed": 1}
 
 
 def test_posts_wakes_and_releases_are_recorded(bench: Bench) -> None:

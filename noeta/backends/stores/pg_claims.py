@@ -103,9 +103,10 @@ class ClaimBounds:
     ) -> None:
         """Take in what a call found. ``sweeps``: it put rows back with an instant in the past."""
         with self._lock:
-            if store_now < self._newest:
+            if store_now < self._newest - FLOOR_MARGIN_MICROS:
                 self._forget()  # the store's clock went back: no floor means anything
-            self._newest = store_now
+                self._newest = store_now
+            self._newest = max(self._newest, store_now)  # threads take in their answers out of order
             for queue, floor in floors.items():
                 self._floors[queue] = floor - FLOOR_MARGIN_MICROS
             if sweeps:

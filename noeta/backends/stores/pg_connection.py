@@ -19,16 +19,27 @@ import psycopg
 from psycopg import conninfo, pq
 
 from noeta.backends.stores.pg_errors import Failure, Sent
+from noeta.core.errors import BadInput
 
 Value = str | int | bool | bytes | None
 Row = tuple[bytes | None, ...]
+
+TIMEOUT_SECONDS_MIN: Final = 0.01
+"""A shorter statement timeout ends every statement; the server takes 0 ms for none at all."""
+
+TIMEOUT_SECONDS_MAX: Final = 3600.0
+"""A statement that holds row locks for longer than an hour is a typing error."""
+
+LOCK_SECONDS_MIN: Final = 0.001
+"""The server counts whole milliseconds and takes 0 for no bound at all."""
 
 _FATAL: Final = (b"FATAL", b"PANIC")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a session is set up. Times in seconds; each is a promise explained in docs/postgres.md.
+    """How a session is set up. Times in seconds; each is a promise explained in docs/postgres.md. The server gives up
+    before we do, and on whoever has frozen. Keeps: frozen-holds-nothing.
 
     ``pooled``: behind a transaction pooler, so no session settings and no prepared statements of our own.
     """
@@ -42,13 +53,21 @@ class Settings:
     pins: bool = True
 
     def __post_init__(self) -> None:
-        if not 0 < self.lock_timeout_seconds <= self.statement_timeout_seconds:
-            raise ValueError(
-                f"lock_timeout_seconds must be above 0 and at most statement_timeout_seconds, "
-                f"found {self.lock_timeout_seconds} and {self.statement_timeout_seconds}"
+        if not TIMEOUT_SECONDS_MIN <= self.statement_timeout_seconds <= TIMEOUT_SECONDS_MAX:
+            raise BadInput(
+                "statement_timeout",
+                f"from {TIMEOUT_SECONDS_MIN} to {TIMEOUT_SECONDS_MAX} s, found {self.statement_timeout_seconds}",
             )
-        if self.answer_slack_seconds <= 0:
-            raise ValueError(f"answer_slack_seconds must be above 0, found {self.answer_slack_seconds}")
+        if not LOCK_SECONDS_MIN <= self.lock_timeout_seconds <= self.statement_timeout_seconds:
+            raise BadInput(
+                "lock_timeout",
+                f"from {LOCK_SECONDS_MIN} s to statement_timeout, "
+                f"found {self.lock_timeout_seconds} and {self.statement_timeout_seconds}",
+            )
+        if not 0 < self.answer_slack_seconds <= TIMEOUT_SECONDS_MAX:
+            raise BadInput(
+                "answer_slack", f"above 0 and at most {TIMEOUT_SECONDS_MAX} s, found {self.answer_slack_seconds}"
+            )
 
     @property
     def deadline_seconds(self) -> float:
@@ -81,7 +100,7 @@ class Settings:
 
     def conninfo(self, dsn: str) -> str:
         """The DSN with the session's settings; what the DSN says itself about them stays in front."""
-        given = conninfo.conninfo_to_dict(dsn)
+        given = parse_dsn(dsn)
         timeout_millis = round(self.deadline_seconds * 1000)
         defaults: dict[str, str | int] = {
             "application_name": self.application_name,
@@ -91,10 +110,30 @@ class Settings:
             "keepalives_count": 3,
             "tcp_user_timeout": timeout_millis,
         }
-        merged = {**defaults, **{name: value for name, value in given.items() if value is not None}}
+        merged = {**defaults, **given}
         if not self.pooled:
             merged["options"] = f"{given.get('options') or ''} {self.options()}".strip()
         return conninfo.make_conninfo("", **merged)
+
+
+def parse_dsn(dsn: str) -> dict[str, str]:
+    """The parts of a connection string.
+
+    Raises:
+        BadInput: it cannot be read. Never repeats any of it, and keeps libpq's own words away (they quote what
+            they could not read): a password with an ``@`` or ``/`` in it is taken for a part of host or port.
+    """
+    try:
+        parts = {name: str(value) for name, value in conninfo.conninfo_to_dict(dsn).items() if value is not None}
+    except (psycopg.Error, ValueError):
+        raise BadInput("store", "not a connection string that libpq can read (it is not shown here)") from None
+    ports = [port.strip() for port in parts.get("port", "").split(",")]
+    if not all(port.isdecimal() for port in ports if port != ""):
+        raise BadInput("store", "the port of the connection string is no number (percent-encode the password's marks)")
+    hosts = parts.get("host", "").split(",")
+    if any("@" in host and not host.startswith(("/", "@")) for host in hosts):
+        raise BadInput("store", "the host of the connection string holds '@' (percent-encode the password's marks)")
+    return parts
 
 
 class Connection:

@@ -71,6 +71,8 @@ _NO_SUCH_STATEMENT: Final = "26000"
 _MISSING: Final = frozenset({"3F000", "42P01", "42883", "42704", "42703"})
 _DENIED: Final = frozenset({"42501"})
 _BAD_VALUE_CLASS: Final = "22"
+_VIOLATED_CLASS: Final = "23"
+_TOO_BIG_CLASS: Final = "54"
 
 CONSTRAINTS: Final[dict[str, str]] = {
     "task_key": "a task with this id was created at the same time",
@@ -99,8 +101,9 @@ def sort_failure(failure: Failure, *, writes: bool, role: str, schema: str) -> N
         return SchemaMismatch(f"schema {schema!r} is missing or incomplete, run `noeta migrate`: {failure}")
     if state in _DENIED:
         return StoreUnavailable(f"role {role!r} lacks a right in schema {schema!r}: {failure}")
-    if failure.constraint is not None and failure.constraint in CONSTRAINTS:
-        return Conflict(f"{CONSTRAINTS[failure.constraint]} ({failure.constraint}): {failure}")
-    if failure.constraint is not None or state.startswith(_BAD_VALUE_CLASS):
+    violated = failure.constraint if state.startswith(_VIOLATED_CLASS) else None  # 54000 names an index, too
+    if violated is not None and violated in CONSTRAINTS:
+        return Conflict(f"{CONSTRAINTS[violated]} ({violated}): {failure}")
+    if violated is not None or state.startswith((_BAD_VALUE_CLASS, _TOO_BIG_CLASS)):
         return BadInput(failure.constraint or "value", f"refused by the database: {failure}")
     return StoreUnavailable(f"the statement failed and nothing was written: {failure}")

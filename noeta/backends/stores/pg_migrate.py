@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import psycopg
-from psycopg import conninfo
 
+from noeta.backends.stores.pg_connection import parse_dsn
 from noeta.backends.stores.pg_errors import SchemaMismatch
 from noeta.backends.stores.sql_loader import Migration, load_migrations, load_statements, quote_name
 from noeta.core.errors import StoreUnavailable
@@ -28,6 +28,7 @@ def migrate(dsn: str, schema: str = "noeta") -> tuple[int, ...]:
     """Apply what is missing; the versions applied now (none if the schema was up to date).
 
     Raises:
+        BadInput: the schema's name or the connection string; never repeats the latter.
         SchemaMismatch: the schema is newer than this version.
         StoreUnavailable: the server could not be asked or refused; steps already applied stay.
     """
@@ -39,6 +40,7 @@ def apply_migrations(
 ) -> tuple[int, ...]:
     """``migrate`` with planted bugs, or only up to a version: for tests."""
     migrations = load_migrations(STORE, schema, patches)
+    parse_dsn(dsn)
     applied = []
     try:
         with _connect(dsn) as connection:
@@ -96,7 +98,7 @@ def _connect(dsn: str) -> psycopg.Connection[tuple[Any, ...]]:
         rf"-c search_path=pg_catalog -c default_transaction_isolation=read\ committed -c synchronous_commit=on "
         rf"-c lock_timeout={LOCK_WAIT_SECONDS}s -c client_encoding=UTF8"
     )
-    given = conninfo.conninfo_to_dict(dsn)
+    given = parse_dsn(dsn)
     merged = f"{given.get('options') or ''} {options}".strip()
     return psycopg.connect(
         dsn,

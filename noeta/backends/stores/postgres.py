@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from noeta.backends.stores import pg_claims, pg_commits, pg_rows
-from noeta.backends.stores.pg_connection import Row, Settings, Value
+from noeta.backends.stores.pg_connection import Row, Settings, Value, parse_dsn
 from noeta.backends.stores.pg_errors import Failure, Sent, sort_failure
 from noeta.backends.stores.pg_migrate import STORE
 from noeta.backends.stores.pg_pool import NoneFree, Pool
@@ -105,6 +105,7 @@ class PostgresStore:
             pooled=pooled,
         )
         self._statements = load_statements(STORE, schema)
+        parse_dsn(dsn)  # a typing error is told now, and not when the first verb connects
         self._work = Pool(dsn, self._settings, connections_max=max_connections, wait_seconds=connection_wait)
         self._renewals = Pool(dsn, self._settings, connections_max=1, wait_seconds=connection_wait)
         self._startup = StartupCheck(schema, self._settings, self._statements, allow_unsafe=allow_unsafe)
@@ -188,8 +189,10 @@ class PostgresStore:
         _check_fence(claim, row)
         return Status(pg_rows.text(row[0]))
 
-    def fire_due_timers(self, *, limit: int = 100) -> tuple[str, ...]:
+    def fire_due_timers(self, *, limit: int = 100, now: float | None = None) -> tuple[str, ...]:
         lower.check_count("limit", limit, limits.PAGE_ENTRIES_MAX)
+        if now is not None:
+            lower.check_instant("now", now)  # checked like everywhere, then left to the database's clock
         return self._sweep(limit, lambda left: self._write("fire_due_timers", left, LISTS_BYTES_MAX))
 
     def requeue_stale(self, *, limit: int = 100) -> tuple[str, ...]:
@@ -239,6 +242,8 @@ class PostgresStore:
             except NoetaError:
                 pass  # nothing was written: one by one, so that only the member at fault fails
             else:
+                for _, write in members:
+                    self._forget_floors_below(write.target.ready_at)
                 return [_landed_or_error(*member, row) for member, row in zip(members, rows, strict=True)]
         return [self._append_alone(claim, write) for claim, write in members]
 
@@ -287,10 +292,11 @@ class PostgresStore:
 
     # -- reads ---------------------------------------------------------------------------------------------
 
-    def read(self, task_id: str, after: int = 0, *, limit: int = 1_000) -> LogPage:
+    def read(self, task_id: str, after: int = 0, *, limit: int = 1_000, inbox_after: int = 0) -> LogPage:
         lower.check_count("limit", limit, limits.PAGE_ENTRIES_MAX)
         lower.check_number("after", after)
-        rows = self._ask("read", _known(task_id), after, limit, limits.COMMIT_PARTS_MAX)
+        lower.check_number("inbox_after", inbox_after)
+        rows = self._ask("read", _known(task_id), after, limit, limits.COMMIT_PARTS_MAX, inbox_after)
         if not rows:
             raise UnknownTask(task_id)
         return pg_rows.log_page(rows, after)

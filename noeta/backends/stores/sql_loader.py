@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
+from noeta.core.errors import BadInput
+
 SCHEMA_PLACEHOLDER: Final = "{schema}"
 BODY_QUOTE: Final = "$noeta$"
 """What quotes function bodies in the migrations; a schema name that holds it could not be placed in them."""
@@ -72,13 +74,16 @@ def quote_name(name: str) -> str:
     """A name as a quoted SQL identifier; any characters but NUL, up to Postgres' own length.
 
     Raises:
-        ValueError: the name cannot be a schema name.
+        BadInput: the name cannot be a schema name.
     """
-    size = len(name.encode())
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError as error:
+        raise BadInput("schema", f"must not hold a lone surrogate, found one at character {error.start}") from error
     if not 1 <= size <= SCHEMA_BYTES_MAX:
-        raise ValueError(f"a schema name has from 1 to {SCHEMA_BYTES_MAX} bytes, found {size} in {name!r}")
+        raise BadInput("schema", f"has from 1 to {SCHEMA_BYTES_MAX} bytes, found {size} in {name[:100]!r}")
     if "\x00" in name or BODY_QUOTE in name:
-        raise ValueError(f"a schema name must not hold NUL or {BODY_QUOTE}, found {name!r}")
+        raise BadInput("schema", f"must not hold NUL or {BODY_QUOTE}, found {name!r}")
     return '"' + name.replace('"', '""') + '"'
 
 

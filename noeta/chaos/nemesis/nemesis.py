@@ -31,9 +31,6 @@ RIPE_LEASES: Final = 5.0
 SPARE_LEASES: Final = 0.5
 """Between two spare strikes."""
 
-STRETCH: Final = 1.7
-"""A storm whose quotas are not met goes on for so many times its length."""
-
 LAG: Final = 1.2
 """Spares come early when the storm is so much behind its quotas."""
 
@@ -109,24 +106,6 @@ class Nemesis:
     def quotas_met(self) -> bool:
         """Whether the storm may end. Kinds that spares cannot help along are not in the quotas."""
         return self.result().quotas_met
-
-    @property
-    def done(self) -> bool:
-        """Whether the storm has blown long enough: its time is over and the quotas are met, or a bound is, or the
-        nemesis failed (see ``check``)."""
-        blown = time.monotonic() - self._began
-        seconds = self._cluster.config.seconds
-        is_enough = blown >= seconds and (self.quotas_met or blown >= seconds * STRETCH)
-        return is_enough or not self._thread.is_alive()
-
-    @property
-    def words(self) -> str:
-        """One line about what was achieved so far."""
-        now, quotas = self.result(), self._schedule.quotas
-        return (
-            f"{now.effective_kills}/{quotas.kills} kills, {now.kill_alls}/{quotas.kill_alls} of all, "
-            f"{now.effective_pauses}/{quotas.pauses} pauses that hurt, {now.takeovers} takeovers"
-        )
 
     def check(self) -> None:
         """Raise what ended the nemesis early, if anything did.
@@ -227,6 +206,8 @@ class Nemesis:
             return False
         if self._is_possible(fault):
             return self._now(fault)
+        if fault.kind is Kind.TERMINATE:
+            return False  # few are planned, and without one the run is unknown: the next moment will do
         self._unfired[fault.id] = f"its target {fault.target} was down or stopped"
         return True
 

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from invariants.evidence import Attempt
 from noeta.chaos.cluster import EXIT_SECONDS, Worker
 from noeta.chaos.nemesis.arena import Arena
 from noeta.chaos.nemesis.record import FaultLine
 from noeta.chaos.orders import SelfStrike
 from noeta.chaos.schedule import Fault, Kind
+from noeta.core.ids import MICROS_PER_SECOND
 
 STOP_SECONDS_MAX: Final = 2.0
 """How long the kernel may take to have a process stopped or dead."""
 
 LOOK_SECONDS: Final = 0.005
+
+SKEW_LOOK_SECONDS: Final = 0.3
+SKEW_SIGHTINGS: Final = 2
+"""Lines that show a clock off. One alone could be of a process that was stopped between its look and its write."""
+
+SKEW_SLACK_SECONDS: Final = 0.5
+"""Between a process's look at its clock and its write, on a machine under load."""
+
+SKEW_TAIL_BYTES: Final = 1 << 16
 
 
 class Down:
@@ -164,26 +177,66 @@ class Told:
 
 
 class Skewed:
-    """A worker whose clock is off for the whole storm."""
+    """A worker whose clock is off for the whole storm. Effective once its own record shows it: lines that it dated
+    as far off as it was told."""
 
     def __init__(self, arena: Arena, fault: Fault) -> None:
-        self._arena, self._name = arena, fault.target
-        arena.skew(fault.target, fault.seconds("seconds"))
+        self._arena, self._name, self._seconds = arena, fault.target, fault.seconds("seconds")
+        self._sightings: set[int] = set()
+        self._look_at = 0.0
+        arena.skew(self._name, self._seconds)
         self._line = arena.line(
-            Kind.SKEW, arena.cluster.workers[fault.target], fault=fault.id, facts={"seconds": fault.seconds("seconds")}
+            Kind.SKEW, arena.cluster.workers[self._name], fault=fault.id, facts={"seconds": self._seconds}
         )
         arena.record.write(self._line)
 
     def tick(self, now: float) -> bool:
-        """Over when it is healed."""
-        return self._line.ended_at is not None
+        """Over when it is healed; until then its record is looked at now and then."""
+        if self._line.ended_at is not None:
+            return True
+        if not self._is_seen and now >= self._look_at:
+            self._look_at = now + SKEW_LOOK_SECONDS
+            self._look()
+        return False
 
     def heal(self, now: float) -> None:
         """Set the clock right."""
         if self._line.ended_at is None:
             self._arena.skew(self._name, 0.0)
-            self._line = msgspec.structs.replace(self._line, ended_at=self._arena.wall(), effective=True)
-            self._arena.record.write(self._line)
+            self._write(ended_at=self._arena.wall(), effective=self._is_seen)
+
+    def _write(self, **changes: Any) -> None:
+        self._line = msgspec.structs.replace(self._line, **changes)
+        self._arena.record.write(self._line)
+
+    @property
+    def _is_seen(self) -> bool:
+        return len(self._sightings) >= SKEW_SIGHTINGS
+
+    def _look(self) -> None:
+        found = clock_off(self._arena.attempts(self._arena.cluster.workers[self._name]))
+        if found is not None and abs(found[1] - self._seconds) < min(SKEW_SLACK_SECONDS, abs(self._seconds) / 2):
+            self._sightings.add(found[0])
+            if self._is_seen:
+                self._write(effective=True)
+
+
+def clock_off(attempts: Path) -> tuple[int, float] | None:
+    """How many seconds the clock of a process was off when it wrote the last line of its record, after the instant
+    (nanoseconds) at which this machine says that the file was written. None: no whole line, or one came meanwhile."""
+    try:
+        with attempts.open("rb") as file:
+            before = os.fstat(file.fileno())
+            file.seek(max(0, before.st_size - SKEW_TAIL_BYTES))
+            *_, last, rest = b"\n", *file.read().split(b"\n")
+            after = os.fstat(file.fileno())
+        attempt = msgspec.json.decode(last, type=Attempt)
+    except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if rest or (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        return None
+    dated = attempt.sent_at if attempt.answered_at is None else attempt.answered_at
+    return after.st_mtime_ns, dated / MICROS_PER_SECOND - after.st_mtime_ns / 1e9
 
 
 def kill(arena: Arena, worker: Worker, kind: str, *, fault: str, respawn_seconds: float) -> Down | None:

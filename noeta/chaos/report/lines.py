@@ -26,7 +26,7 @@ def reproduce(run: Mapping[str, Any]) -> str:
     options = [f"{name} {value}".strip() for name, value in sorted(given.items()) if name.startswith("--")]
     if options:
         sized = " ".join(parts).removeprefix("make cluster ")
-        return f"{sized} noeta cluster {' '.join(options)}"
+        return f"{sized} .venv/bin/noeta cluster {' '.join(options)}"
     return " ".join(parts)
 
 

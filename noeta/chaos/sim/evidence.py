@@ -1,29 +1,13 @@
-"""From a simulated execution to what the laws read, and to the recovery paths it took."""
+"""From the log of a simulated execution to the recovery paths it took."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 
-from invariants.evidence import Answer, Attempt, JournalLine, LogEntry, Verb
+from invariants.evidence import Answer, Attempt, LogEntry, Verb
 from noeta.core import texts
 from noeta.core.events import ModelCalled, StepAttemptAbandoned, TaskWoken, ToolFinished, ToolStarted, TurnFailed
-from noeta.core.ids import micros
-from scripted_model.journal import Effect
-
-
-def journal_line(effect: Effect) -> JournalLine:
-    """A line of the scripted tools' journal."""
-    return JournalLine(
-        effect.token,
-        effect.task,
-        effect.call,
-        effect.tool,
-        effect.start,
-        effect.worker,
-        effect.pid,
-        micros(effect.time),
-    )
 
 
 def paths_taken(log: Iterable[LogEntry], attempts: Iterable[Attempt]) -> Counter[str]:

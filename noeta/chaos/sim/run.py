@@ -15,9 +15,9 @@ from typing import Final, Literal
 from invariants import Report, RunFacts, Verdict, check_all, gather, merge
 from invariants.evidence import Attempt, FaultSeen, Held
 from noeta.backends.stores.around import READ_VERBS, WRITE_VERBS
-from noeta.chaos.evidence_reader import as_foretold, tool_kinds
+from noeta.chaos.evidence_reader import as_foretold, journal_line, tool_kinds
 from noeta.chaos.sim.client import Client
-from noeta.chaos.sim.evidence import journal_line, paths_taken
+from noeta.chaos.sim.evidence import paths_taken
 from noeta.chaos.sim.scheduler import Pick, Scheduler, SimProcess, Trace, first_come
 from noeta.chaos.sim.scripts import LEASE_SECONDS, Case
 from noeta.chaos.sim.server import Server

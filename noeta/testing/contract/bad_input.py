@@ -30,11 +30,15 @@ from noeta.testing.contract.stage import A_MESSAGE, LEASE, ContractTests, Stage
 Attempt = Callable[[Stage, Claim], object]
 
 TASK: Final = NewTask("new", "agent", "goal")
+FOUR_BYTES: Final = "\U0001f600"
+"""One character: an index counts its bytes."""
+
 NAMES: Final[dict[str, str]] = {
     "empty": "",
     "nul": "a\x00b",
     "lone surrogate": "a\ud800b",
     "8,001 characters": "x" * 8_001,
+    "1,604 bytes in 401 characters": FOUR_BYTES * 401,
 }
 """Names that some store could not hold, or that break what carries names. https://github.com/oban-bg/oban/issues/791"""
 
@@ -111,6 +115,7 @@ REFUSED: Final[dict[str, Attempt]] = {
     **{f"task id: {name}": _create(id=value) for name, value in NAMES.items()},
     "task id: dot": _create(id="a.b"),
     "task id: 201 characters": _create(id="x" * 201),
+    "task id: 404 bytes": _create(id=FOUR_BYTES * 101),
     "task id: no text": _create(id=5),
     "task id: bytes": _create(id=b"x"),
     **{f"queue: {name}": _create(queue=value) for name, value in NAMES.items()},
@@ -266,6 +271,19 @@ class BadInputContract(ContractTests):
 
         assert stage.events()[1:] == [ToolFinished("2-0", "x" * room), ModelReplied("", (call,), "tool_use")]
         assert stage.items() == [ExternalEvent("e" * 490, deep)]
+
+    def test_the_longest_id_and_key_are_stored_and_found_again(self, stage: Stage) -> None:
+        """In bytes: an index entry has to hold both, the mark of a derived key included."""
+        id, key = FOUR_BYTES * (limits.NAME_BYTES_MAX // 4), FOUR_BYTES * (limits.KEY_BYTES_MAX // 4)
+        event = ExternalEvent(FOUR_BYTES * (limits.KEY_BYTES_MAX // 4 - 2))
+        stage.store.create(NewTask(id, "agent", "goal"))
+
+        first = stage.store.post(id, A_MESSAGE, key)
+        again = stage.store.post(id, A_MESSAGE, key)
+        woken = stage.store.wake(id, event)
+
+        assert (first.outcome, again.outcome, woken.outcome) == ("stored", "repeat", "stored")
+        assert [item.item for item in stage.store.read(id).unread] == [A_MESSAGE, event]
 
     def test_a_refused_value_is_named_with_its_path(self, stage: Stage) -> None:
         """https://github.com/encode/django-rest-framework/issues/5235"""

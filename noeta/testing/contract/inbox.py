@@ -224,9 +224,7 @@ class InboxContract(ContractTests):
             codec.encode("item", HumanResponseReceived(text=text)) for text in ("a", "b")
         ]
 
-    def test_wakes_with_other_payloads_are_kept_also_during_another_wait(
-        self, stage: Stage
-    ) -> None:
+    def test_wakes_with_other_payloads_are_kept_also_during_another_wait(self, stage: Stage) -> None:
         """Two events of one kind before anybody waits for them are two events. Keeps: wake-once."""
         stage.suspended(wake_on=SubtaskCompleted("t.2-0.0"))
 

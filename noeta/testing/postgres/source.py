@@ -83,7 +83,9 @@ def address_of(dsn: str) -> str:
     """Host and port of a DSN, for messages."""
     parts = conninfo_to_dict(dsn)
     host = parts.get("host") or parts.get("hostaddr") or "local socket"
-    return f"{host}:{parts.get('port') or 5432}"
+    port = str(parts.get("port") or 5432)
+    # A password with a "/" in it that was not percent-encoded is read as a port.
+    return f"{host}:{port}" if port.isdecimal() else str(host)
 
 
 def _required(source: PostgresSource | None, otherwise: str) -> PostgresSource:

@@ -25,6 +25,7 @@ from noeta.chaos.schedule import (
     from_json,
     to_json,
 )
+from noeta.chaos.sim.points import STORE_POINTS
 from noeta.core.errors import BadInput
 
 
@@ -126,6 +127,25 @@ def test_faults_aim_at_points_that_workers_have() -> None:
 
     assert points <= KILL_POINTS.keys() | PAUSE_POINTS.keys()
     assert {"tool.before_journal", "tool.after_journal", "append.before", "append.after", "recover.call"} <= points
+
+
+def test_processes_are_killed_before_and_after_each_store_call_of_a_worker() -> None:
+    calls = ("claim", "read", "append", "renew", "release", "requeue_stale", "fire_due_timers")
+    wanted = {f"{verb}.{side}" for verb in calls for side in ("before", "after")}
+    aimed = {
+        fault.anchor.point
+        for seed in range(200)
+        for fault in generate(seed, config()).faults
+        if fault.kind is Kind.KILL and isinstance(fault.anchor, AtPoint)
+    }
+
+    assert wanted <= set(STORE_POINTS)
+    assert wanted <= aimed
+    # Mostly in mid step: what is struck elsewhere need not hurt.
+    idle = ("claim.before", "read.before", "release.", "requeue_stale.", "fire_due_timers.")
+    assert (
+        sum(weight for point, weight in KILL_POINTS.items() if point.startswith(idle)) < sum(KILL_POINTS.values()) / 5
+    )
 
 
 def test_half_the_workers_have_a_clock_that_is_off_both_ways() -> None:

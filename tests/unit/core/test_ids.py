@@ -41,6 +41,7 @@ def test_different_calls_have_different_children(one: tuple[int, int, int], othe
     [
         ("", "empty"),
         ("x" * (limits.NAME_CHARS_MAX + 1), str(limits.NAME_CHARS_MAX)),
+        ("\U0001f600" * 101, f"at most {limits.NAME_BYTES_MAX} bytes as UTF-8, found 404"),
         ("a\x00", "NUL"),
         ("a\udfff", "surrogate"),
         (5, "expected text"),

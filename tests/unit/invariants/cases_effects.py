@@ -114,6 +114,10 @@ _SAME_EPOCH = (
 )
 _FINE = "; ".join(f"on u{n}; 1/0 created; 2/1 completed yes; script completed answer=yes" for n in range(20))
 _LOST_CALL = _PAY + "5/2 sealed 4; 6/2 finished 3-0 unknown; 7/2 called; 8/2 replied; 9/2 completed no"
+_LOST_END = (
+    "9/4 called; 10/4 replied pay; 11/4 started 10-0; 12/5 sealed 11; 13/5 finished 10-0 unknown; 14/5 completed no; "
+    "fault kill w4 t@4"
+)
 _FAILED_TWICE = (
     "1/0 created; 2/1 called; 3/1 turnfailed llm_error; 4/1 suspended human; 5/2 woken 1 human; 6/2 called; "
     "7/2 turnfailed llm_error; 8/2 suspended human"
@@ -180,6 +184,27 @@ SCRIPT_FINISHED = (
         "three attempts, three kills, but the provider was at fault",
         f"script completed; {_THREE}8/4 turnfailed llm_error provider; 9/4 failed llm_error; {_KILLS}",
         "wrong-outcome",
+    ),
+    *(
+        invalid(
+            "script-finished",
+            f"three attempts, three kills, and then {reason}",
+            f"script completed; {_THREE}8/4 turnfailed llm_error; 9/4 failed {reason}; {_KILLS}",
+            "wrong-outcome",
+        )
+        for reason in ("internal_error", "max_attempts_exceeded", "unreadable_log")
+    ),
+    invalid(
+        "script-finished",
+        "a turn fails by a bug beside an excused bound",
+        f"script completed; {_THREE}8/4 turnfailed internal_error; {_LOST_END}; {_KILLS}",
+        "turn-failed",
+    ),
+    valid(
+        "script-finished",
+        "a reason that the script foretells beside an excused bound",
+        f"script completed failures=internal_error answer=yes; {_THREE}8/4 turnfailed internal_error; {_LOST_END}; "
+        f"{_KILLS}; {_FINE}",
     ),
     invalid(
         "script-finished",

@@ -223,6 +223,33 @@ ACKED_STAYS = (
         "1/0 created; 2/2 called hash=x; 3/1 replied; w1:append 2-3/1 never",
         "torn",
     ),
+    valid(
+        "acked-stays",
+        "an unanswered failure that ended the task",
+        "1/0 created; 2/1 failed max_attempts_exceeded; w1:fail /1 never hash=h2 expects=-",
+    ),
+    valid(
+        "acked-stays",
+        "an unanswered failure that will be tried again",
+        "1/0 created; w1:fail /1 never hash=x expects=-",
+    ),
+    valid(
+        "acked-stays",
+        "a failure of unknown outcome, and its refused repeat",
+        "1/0 created; 2/1 failed max_attempts_exceeded; w1:fail /1 unknown hash=h2 expects=-; "
+        "w1:fail /1 conflict hash=h2 expects=-",
+    ),
+    valid(
+        "acked-stays",
+        "a refused failure, and the same one under the next epoch",
+        "1/0 created; 2/2 failed max_attempts_exceeded; w1:fail /1 conflict hash=h2 expects=-; w2:fail 2-2/2 ok",
+    ),
+    invalid(
+        "acked-stays",
+        "a failure that was refused, and yet ended the task",
+        "1/0 created; 2/1 failed max_attempts_exceeded; w1:fail /1 conflict hash=h2 expects=-",
+        "refused-landed",
+    ),
     unknown("acked-stays", "nobody recorded a write", "1/0 created; 2/1 called; w1:renew /1 ok"),
     unknown("acked-stays", "nothing", ""),
 )

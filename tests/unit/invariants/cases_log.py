@@ -102,11 +102,16 @@ SAME_REQUEST = (
     valid(
         "same-request", "called again with the same request", "1/0 created; 2/1 called r; 3/2 sealed 2; 4/2 called r"
     ),
-    valid("same-request", "another turn, another request", "1/0 created; 2/1 called r; 3/1 replied; 4/1 called s"),
+    valid(
+        "same-request",
+        "another turn, another request",
+        "1/0 created; 2/1 called r; 3/1 replied; 4/1 called s; 5/2 sealed 4; 6/2 called s",
+    ),
     valid(
         "same-request",
         "after a failed turn",
-        "1/0 created; 2/1 called r; 3/1 turnfailed llm_error; 4/1 suspended human; 5/2 woken 1 human; 6/2 called s",
+        "1/0 created; 2/1 called r; 3/1 turnfailed llm_error; 4/1 suspended human; 5/2 woken 1 human; 6/2 called s; "
+        "7/3 sealed 6; 8/3 called s",
     ),
     valid(
         "same-request",
@@ -126,6 +131,7 @@ SAME_REQUEST = (
         "other-request",
     ),
     unknown("same-request", "no model was called", "1/0 created"),
+    unknown("same-request", "no call was made again", "1/0 created; 2/1 called r; 3/1 replied; 4/1 called s"),
     unknown("same-request", "nothing", ""),
 )
 

@@ -19,9 +19,9 @@ from tests.unit.invariants.history import H
 
 TURN = (
     "{0}/{e} called; {1}/{e} replied read; {2}/{e} started {1}-0; {3}/{e} finished {1}-0; {4}/{e} called; {5}/{e} "
-    "replied; {6}/{e} suspended human; {7}/{f} woken {n} human; effect {1}-0#1 read; sent k{n} {n}; row running/{e} "
-    "w{e} last={0}; row suspended/{e} last={6} on=human; w{e}:append {0}-{6}/{e} ok; w{f}:claim /{f} ok last={6} "
-    "lease=99999; fault kill w{e} t@{e}"
+    "sealed {4}; {6}/{e} called r attempt=2; {7}/{e} replied; {8}/{e} suspended human; {9}/{f} woken {n} human; effect "
+    "{1}-0#1 read; sent k{n} {n}; row running/{e} w{e} last={0}; row suspended/{e} last={8} on=human; w{e}:append "
+    "{0}-{8}/{e} ok; w{f}:claim /{f} ok last={8} lease=99999; fault kill w{e} t@{e}"
 )
 COUNTED = ("/invariants/", "/noeta/core/fold.py")
 
@@ -29,9 +29,9 @@ COUNTED = ("/invariants/", "/noeta/core/fold.py")
 def long_history(turns: int) -> HeldInMemory:
     pieces = ["1/0 created interactive"]
     for n in range(1, turns + 1):
-        first = 2 + (n - 1) * 8
-        pieces.append(TURN.format(*range(first, first + 8), e=n, f=n + 1, n=n))
-    last = 1 + turns * 8
+        first = 2 + (n - 1) * 10
+        pieces.append(TURN.format(*range(first, first + 10), e=n, f=n + 1, n=n))
+    last = 1 + turns * 10
     pieces.append(f"{last + 1}/{turns + 1} cancelled; script cancelled calls=read:{turns}; "
                   f"end terminal/{turns + 1} last={last + 1} inbox={turns} stamped=")  # fmt: skip
     return H("; ".join(pieces), renewals_recorded=True)

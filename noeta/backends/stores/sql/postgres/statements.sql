@@ -72,13 +72,14 @@ SELECT o_ids, o_more FROM {schema}.requeue_stale_1($1::int, $2::bigint[], $3::in
 -- name: read
 -- The row, a page of entries and the unread inbox as of one instant (one statement, one snapshot). Locks nothing.
 -- part 0: the row; 1: an entry (seq, epoch, at, body); 2: an unread item (number, at, key, body).
--- $4 items at most, and one more that says that there are more.
+-- $4 items after number $5 at most, and one more that says that there are more.
 WITH page AS MATERIALIZED (
     SELECT e.seq, e.epoch, e.at, e.body FROM {schema}.entry e
     WHERE e.task_id = $1::text AND e.seq > $2::bigint ORDER BY e.seq LIMIT $3::bigint
 ), inbox AS MATERIALIZED (
     SELECT i.number, i.at, i.key, i.body FROM {schema}.item i
-    WHERE i.task_id = $1::text AND i.taken_seq IS NULL AND i.unread_seq IS NULL ORDER BY i.number LIMIT $4::bigint + 1
+    WHERE i.task_id = $1::text AND i.taken_seq IS NULL AND i.unread_seq IS NULL AND i.number > $5::bigint
+    ORDER BY i.number LIMIT $4::bigint + 1
 )
 SELECT 0 AS part, NULL::bigint AS n1, NULL::bigint AS n2, NULL::bigint AS n3, NULL::text AS key, NULL::text AS body,
     t.id, t.queue, t.status, t.kept, t.epoch, t.worker, t.token, t.lease_until, t.ready_at, t.wake_on, t.wake_key,

@@ -46,6 +46,7 @@ SELECT {schema}.test_save_state();
 CREATE FUNCTION {schema}.test_restore_state() RETURNS void LANGUAGE sql
 AS $noeta$
     DELETE FROM {schema}.task; DELETE FROM {schema}.entry; DELETE FROM {schema}.item;
+    DELETE FROM {schema}.content; DELETE FROM {schema}.snapshot;  -- no scene holds any
     INSERT INTO {schema}.task SELECT * FROM {schema}.test_task;
     INSERT INTO {schema}.entry SELECT * FROM {schema}.test_entry;
     INSERT INTO {schema}.item SELECT * FROM {schema}.test_item;
@@ -57,11 +58,19 @@ SELECT {schema}.test_restore_state();
 
 -- name: clear_state
 -- An empty store.
-TRUNCATE {schema}.task, {schema}.entry, {schema}.item;
+TRUNCATE {schema}.task, {schema}.entry, {schema}.item, {schema}.content, {schema}.snapshot;
 
 -- name: is_waiting
 -- Whether this session waits for another one's lock.
 SELECT cardinality(pg_blocking_pids($1::int)) > 0;
+
+-- name: default_isolation
+-- The statement that gives the sessions to come another isolation; a database's name can be no parameter of it.
+SELECT format('ALTER DATABASE %I SET default_transaction_isolation = %L', current_database(), $1::text);
+
+-- name: no_default_isolation
+-- The statement that takes it back.
+SELECT format('ALTER DATABASE %I RESET default_transaction_isolation', current_database());
 
 -- name: begin
 -- Hold what the next verb does open, at the session's isolation.
