@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from noeta.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from invariants import Report, Verdict
 
 _DSN: Final = re.compile(r"postgres(ql)?://|\s*[a-z_]+\s*=\s*\S", re.IGNORECASE)
 """An address, or a libpq string like ``host=… dbname=…``."""
@@ -56,9 +59,26 @@ def _live(dsn: str, schema: str) -> int:
             evidence.check_schema()
             report = check_all(evidence, LIVE_LAWS)
             typer.echo(explain_report(report, evidence.run), nl=False)
+            verdict, unseen = live_verdict(report)
+            typer.echo(
+                f"verdict={verdict.value}" + (f" (nothing to see yet for {', '.join(unseen)})" if unseen else "")
+            )
     except psycopg.errors.UndefinedTable:
         raise BadInput("schema", f"there is no noeta store in schema {schema!r} at {where}") from None
     except psycopg.Error as error:
         first = str(error).strip().splitlines()[:1]
         raise BadInput("target", f"the Postgres at {where} does not answer: {''.join(first)}") from None
-    return report.verdict.exit_code
+    return verdict.exit_code
+
+
+def live_verdict(report: Report) -> tuple[Verdict, list[str]]:
+    """What an operator is told, and the laws that found nothing to judge.
+
+    In a storm a law without a subject leaves the verdict open. A healthy store may have no repeated model call, no
+    ended task, no wake yet: there such a law is named and left out, unless no law saw anything.
+    """
+    from invariants import Verdict, merge
+
+    seen = [one.verdict for one in report.laws if one.seen or one.verdict is Verdict.INVALID or one.crash]
+    unseen = [one.law.key for one in report.laws if not one.seen and one.verdict is Verdict.UNKNOWN and not one.crash]
+    return (merge(seen) if seen else Verdict.UNKNOWN), unseen

@@ -19,11 +19,15 @@ def cluster(
     seed: Annotated[
         str | None, typer.Option(help="Repeats a plan. Default: a fresh random one.", envvar="NOETA_CLUSTER_SEED")
     ] = None,
-    tasks: Annotated[str, typer.Option(help="Tasks of the workload.", envvar="NOETA_CLUSTER_TASKS")] = DEFAULTS[
-        "tasks"
-    ],
+    tasks: Annotated[
+        str, typer.Option(help="Tasks of the workload; more come while quotas are unmet.", envvar="NOETA_CLUSTER_TASKS")
+    ] = DEFAULTS["tasks"],
     seconds: Annotated[
-        str, typer.Option(help="How long the storm blows; quotas shrink below 45.", envvar="NOETA_CLUSTER_SECONDS")
+        str,
+        typer.Option(
+            help="How long the storm blows; quotas and required situations shrink below 45.",
+            envvar="NOETA_CLUSTER_SECONDS",
+        ),
     ] = DEFAULTS["seconds"],
     dsn: Annotated[
         str | None,
@@ -42,7 +46,11 @@ def cluster(
     schedule: Annotated[Path | None, typer.Option(help="Strike this schedule (a schedule.json) again.")] = None,
     seeds: Annotated[str | None, typer.Option(help="A campaign: 1..20 or 3,5,9, one run after another.")] = None,
     no_faults: Annotated[
-        bool, typer.Option("--no-faults", help="A calm run; its verdict can only be unknown.")
+        bool,
+        typer.Option(
+            "--no-faults",
+            help="No planned faults (scripts that kill their own worker still do); the verdict can only be unknown.",
+        ),
     ] = False,
     plan_only: Annotated[bool, typer.Option("--plan-only", help="Write schedule and workload, run nothing.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the schema afterwards (with a DSN only).")] = False,

@@ -8,6 +8,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Final, Generic, TypeVar
 
 import typer
@@ -52,6 +53,8 @@ def sim(
     Without options: the whole exhaustive set. Exit 0: all valid; 1: a promise was broken; 2: unknown; 3: the
     simulator itself failed; 64: bad usage.
     """
+    if find_spec("greenlet") is None:
+        raise BadInput("sim", "needs the chaos extra: pip install 'noeta[chaos]'")
     logging.getLogger("noeta").setLevel(logging.CRITICAL + 1)  # what workers log is judged by its evidence
     jobs = jobs or os.cpu_count() or 1
     if (seed is not None) + (seeds is not None) + bool(script or mode or strike) > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from typing import Annotated, Final
@@ -18,6 +19,8 @@ from noeta.runtime.signals import install_stop_signals
 
 CONNECTIONS_BESIDE_STEPS: Final = 4
 """For claims, sweeps and reads while every step holds one. Renewals have one more of their own."""
+
+_log = logging.getLogger("noeta.worker")
 
 
 def worker(
@@ -63,5 +66,9 @@ def worker(
         stop_grace_s=grace,
     )
     install_stop_signals(service)
-    if not service.run():
+    wanted = ", ".join(queue) if queue else "every queue"
+    _log.info("started: %s, %d at once, lease %g s, schema %s", wanted, concurrency, lease, schema)
+    given_back = service.run()
+    _log.info("stopped: %s", "every task was given back" if given_back else "a step would not end")
+    if not given_back:
         raise typer.Exit(1)

@@ -11,7 +11,6 @@
     ├── UnknownTask                 there is no such task; nothing changed
     ├── BadInput                    names the field, the limit and the value; before any side effect
     │   └── DuplicateTask           the id is taken by a task with other content
-    ├── WakeRecoveryError           a woken claim does not fit its folded log: fail loud
     ├── ContentNotFound             no content has this hash
     └── UnreadableLog               newer version (leave it to a newer worker) or corrupt (end the task)
 """
@@ -80,12 +79,6 @@ class DuplicateTask(BadInput):
     """A task with this id exists and was created with other content; nothing changed."""
 
     code = "duplicate_task"
-
-
-class WakeRecoveryError(NoetaError):
-    """A wake cannot be reconciled with the folded log."""
-
-    code = "wake_recovery"
 
 
 class ContentNotFound(NoetaError):

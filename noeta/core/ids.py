@@ -14,7 +14,6 @@ from noeta.core.errors import BadInput
 
 TaskId = NewType("TaskId", str)
 CallId = NewType("CallId", str)
-Epoch = NewType("Epoch", int)
 Micros = NewType("Micros", int)
 """An instant or a span in whole microseconds. Instants count from the Unix epoch."""
 

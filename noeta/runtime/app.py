@@ -30,7 +30,7 @@ def load_app(name: str) -> WorkerApp:
     The current directory can be imported from, as with ``python -m``.
 
     Raises:
-        BadInput: there is no such module or factory, or it returns something else.
+        BadInput: there is no such module or factory, it raises, or it returns something else.
     """
     module_name, colon, factory_name = name.partition(":")
     if not colon or not module_name or not factory_name:
@@ -40,12 +40,17 @@ def load_app(name: str) -> WorkerApp:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise BadInput("app", f"cannot import {module_name!r}: {error}") from error
+    except Exception as error:  # a module that is not there, or one that fails: the user's code either way
+        raise BadInput("app", f"cannot import {module_name!r}: {type(error).__name__}: {error}") from error
     factory = getattr(module, factory_name, None)
     if not callable(factory):
         raise BadInput("app", f"module {module_name!r} has no function {factory_name!r}")
-    made = factory()
+    try:
+        made = factory()
+    except BadInput:
+        raise
+    except Exception as error:
+        raise BadInput("app", f"{name} raised {type(error).__name__}: {error}") from error
     if isinstance(made, Engine):
         return WorkerApp(lambda task: made)
     if isinstance(made, WorkerApp):

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from invariants import Verdict, check_all
+from invariants import LogEntry, RunFacts, Verdict, check_all, gather
 from noeta.backends.stores.pg_migrate import migrate
 from noeta.backends.stores.postgres import PostgresStore
 from noeta.chaos import live_evidence
@@ -18,7 +18,8 @@ from noeta.chaos.live_evidence import LIVE_LAWS, LiveEvidence
 from noeta.chaos.pg_view import PgView
 from noeta.chaos.sampler import Sampler
 from noeta.cli import run
-from noeta.core.events import ModelCalled, ModelReplied, TaskCompleted, TaskSuspended
+from noeta.commands.check import live_verdict
+from noeta.core.events import ModelCalled, ModelReplied, TaskCompleted, TaskCreated, TaskSuspended
 from noeta.core.store import Commit, End, NewTask, Suspend
 from noeta.core.task import Status
 from noeta.core.wake import HumanResponseReceived
@@ -148,3 +149,16 @@ def test_a_sampler_outlives_a_server_that_is_away(tmp_path: object) -> None:
 
     assert sampler.stop()
     assert sampler.last_failure
+
+
+def test_a_law_without_a_subject_is_named_and_left_out_of_a_live_verdict() -> None:
+    """A healthy store in which nobody has crashed is no open question; one in which nothing is, is."""
+    nothing = check_all(gather(RunFacts()))
+    assert live_verdict(nothing) == (Verdict.UNKNOWN, [one.law.key for one in nothing.laws])
+
+    entry = LogEntry("t", 1, 0, 1, TaskCreated("agent", "goal"), "hash")
+    created = check_all(gather(RunFacts(), log=[entry]))
+    verdict, unseen = live_verdict(created)
+    assert verdict is Verdict.VALID
+    assert "same-request" in unseen
+    assert "gapless-log" not in unseen

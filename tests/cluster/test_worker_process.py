@@ -69,7 +69,7 @@ def test_worker_started_before_its_database_waits_for_it(site: Site) -> None:
     site.open_gate("gate")
     site.server.stop()
     worker = site.start_worker("w1")
-    site.wait_for("the worker says what is wrong", lambda: len(site.log("w1")) > 0)
+    site.wait_for("the worker says what is wrong", lambda: any("failed" in line for line in site.log("w1")))
 
     site.server.start()
 

@@ -11,24 +11,7 @@ from noeta.backends.stores.memory import MemoryStore
 from noeta.backends.stores.pg_migrate import migrate
 from noeta.backends.stores.postgres import PostgresStore
 from noeta.core.store import Store
-
-STARTED = 1_700_000_000.0
-"""Where every controlled clock begins: seconds since the epoch."""
-
-
-class ManualClock:
-    """Implements ``noeta.testing.store_contract.Clock`` in this process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._micros = round(STARTED * 1_000_000)
-
-    def now(self) -> float:
-        return self._micros / 1_000_000
-
-    def advance(self, seconds: float) -> None:
-        with self._lock:
-            self._micros += round(seconds * 1_000_000)
+from noeta.testing.clock import STARTED, ManualClock
 
 
 class MemoryFactory:

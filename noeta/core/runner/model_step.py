@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from noeta.core import codec, limits
 from noeta.core.errors import BadInput
 from noeta.core.events import ModelReplied, ToolCall
@@ -10,6 +12,8 @@ from noeta.core.model import ModelReply, ModelRequest, ProviderError
 from noeta.core.runner.engine import Engine
 from noeta.core.runner.lease import Held
 from noeta.core.tool import StepCancelled
+
+_log = logging.getLogger("noeta.runner")
 
 
 def ask(engine: Engine, held: Held, request: ModelRequest) -> ModelReply:
@@ -29,10 +33,21 @@ def ask(engine: Engine, held: Held, request: ModelRequest) -> ModelReply:
         except ProviderError as error:
             if not error.retryable or attempt >= engine.retry.max_attempts:
                 raise
+            problem = f"{error}"
         except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
             if attempt >= engine.retry.max_attempts:
-                raise ProviderError(f"{type(error).__name__}: {error}") from error
-        if held.cancelled.wait(engine.retry.delay_seconds(attempt)):
+                raise ProviderError(problem) from error
+        delay = engine.retry.delay_seconds(attempt)
+        _log.warning(
+            "task %s: the model call failed (attempt %d of %d, again in %g s): %s",
+            held.claim.task_id,
+            attempt,
+            engine.retry.max_attempts,
+            delay,
+            problem,
+        )
+        if held.cancelled.wait(delay):
             raise StepCancelled
 
 
