@@ -16,6 +16,7 @@ from noeta.core import texts
 from noeta.core.events import (
     ModelCalled,
     ModelReplied,
+    StepAttemptAbandoned,
     TaskFailed,
     TaskWoken,
     ToolFinished,
@@ -40,6 +41,8 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
                     yield _model_attempts(task, calls)
             case ModelReplied():
                 calls, bugs = [], 0
+            case StepAttemptAbandoned(reason=texts.WORKER_STOPPED):
+                calls = calls[:-1]  # a worker that stopped gave it up alive
             case TaskWoken():
                 calls = []
             case ToolStarted(call_id=call_id):

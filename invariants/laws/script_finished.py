@@ -24,6 +24,7 @@ from noeta.core.events import (
     Ending,
     ModelCalled,
     ModelReplied,
+    StepAttemptAbandoned,
     TaskCancelled,
     TaskCompleted,
     TaskFailed,
@@ -253,6 +254,8 @@ def bounds_hit(task: TaskEvidence, run: RunFacts) -> Iterator[BoundHit]:
             case ModelReplied():
                 seen.model.clear()
                 seen.tools |= {call.id: call.tool for call in entry.event.calls}
+            case StepAttemptAbandoned(reason=texts.WORKER_STOPPED):
+                seen.model = seen.model[:-1]  # a worker that stopped gave it up alive
             case TaskWoken():
                 seen.model.clear()
             case ToolStarted():

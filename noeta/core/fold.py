@@ -150,6 +150,8 @@ def _apply(state: TaskState, seq: int, event: Event) -> None:
         case StepAttemptAbandoned():
             # Seals the open model call. Open tool calls stay open: recovery still has to decide about them.
             state.model_called_seq = None
+            # The bound is for calls that kill their workers: one that a worker gave up alive does not count.
+            state.model_attempts -= event.reason == texts.WORKER_STOPPED
         case TurnFailed():
             state.model_called_seq, state.model_hash, state.model_attempts = None, None, 0
             state.internal_errors += event.reason == texts.INTERNAL_ERROR

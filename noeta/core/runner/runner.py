@@ -115,6 +115,7 @@ class Runner:
             return self._fail(error)
         except StepCancelled:
             self._held.check()
+            self._seal_stopped()
             return "stopped"
         except Exception as error:
             return self._fail(error)
@@ -244,7 +245,7 @@ class Runner:
     # -- calls ---------------------------------------------------------------------------------------------
 
     def _call_model(self, attempt: int) -> None:
-        if attempt == 1:  # an open turn is called again before any new item is taken: same-request
+        if self._state.model_hash is None:  # an open call is made again before any new item is taken: same-request
             self._take_messages()
             if self._state.cancel is not None:
                 return
@@ -278,6 +279,13 @@ class Runner:
                 self._start_call(call)
             else:
                 self._note(finished)
+
+    def _seal_stopped(self) -> None:
+        """The worker stops in the middle of a model call: nobody died in it, and it must not count as if. An open
+        tool call stays open: its next owner asks what it did."""
+        if self._state.model_called_seq is not None:
+            self._note(StepAttemptAbandoned(self._state.model_called_seq, texts.WORKER_STOPPED))
+            self._flush(Continue())
 
     # -- rests ---------------------------------------------------------------------------------------------
 

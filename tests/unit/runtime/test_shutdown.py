@@ -12,8 +12,13 @@ from typing import Any
 
 import pytest
 
+from invariants import LogEntry, RunFacts, Verdict, check_all, gather
 from noeta.backends.stores.memory import MemoryStore
-from noeta.core.events import ToolFinished
+from noeta.core import texts
+from noeta.core.events import ModelCalled, TaskCompleted, ToolFinished
+from noeta.core.model import ModelReply, ModelRequest, ProviderError
+from noeta.core.retry import RetryPolicy
+from noeta.core.runner import Engine
 from noeta.core.store import NewTask
 from noeta.core.task import Status
 from noeta.core.tool import StepCancelled, ToolContext
@@ -254,3 +259,46 @@ def test_a_running_loop_ends_on_a_signal_and_puts_the_handlers_back() -> None:
 
     assert not loop.running
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+class Down:
+    """Implements ``noeta.core.model.Provider``: cannot answer until it is up."""
+
+    def __init__(self) -> None:
+        self.up = False
+        self.asked = threading.Event()
+
+    def call(self, request: ModelRequest, *, attempt: int) -> ModelReply:
+        self.asked.set()
+        if self.up:
+            return ModelReply("done")
+        raise ProviderError("the provider is down")
+
+
+def test_workers_stopped_during_a_model_call_do_not_use_up_its_attempts() -> None:
+    """Rolling restarts while a provider is down: nobody died in the call. Keeps: bounded, same-request."""
+    store, provider = MemoryStore(), Down()
+    store.create(NewTask("t", "agent", "goal"))
+    patient = Engine(provider, retry=RetryPolicy(max_attempts=9, first_seconds=PATIENCE_SECONDS * 10, max_seconds=3600))
+    restarts = 2 * texts.MAX_MODEL_ATTEMPTS
+
+    for _ in range(restarts):
+        provider.asked.clear()
+        loop = CancellingLoop(bundle(store, patient), lease_seconds=600, poll_interval=0.01)
+        running = ThreadWorld().spawn("loop", loop.run_forever)
+        wait_until(provider.asked, "the model call")
+        loop.stop()
+        assert running.done.wait(PATIENCE_SECONDS)
+        assert store.task("t").status is Status.PENDING
+    provider.up = True
+    assert WorkerLoop(bundle(store, patient)).tick()
+
+    events = [entry.event for entry in store.read("t").entries]
+    calls = [event for event in events if isinstance(event, ModelCalled)]
+    assert [event.attempt for event in calls] == [1] * (restarts + 1)
+    assert len({event.request_hash for event in calls}) == 1
+    assert events[-1] == TaskCompleted("done")
+    entries = [LogEntry("t", e.seq, e.epoch, e.at, e.event, "hash") for e in store.read("t").entries]
+    report = check_all(gather(RunFacts(), log=entries))
+    assert report["bounded"].verdict is Verdict.VALID
+    assert report["calls-pair"].verdict is Verdict.VALID
