@@ -17,6 +17,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 
 class NoetaError(Exception):
     """Base of every error noeta raises on purpose."""
@@ -63,6 +65,9 @@ class UnknownTask(NoetaError):
         super().__init__(f"there is no task {task_id!r}")
         self.task_id = task_id
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.task_id,)
+
 
 class BadInput(NoetaError):
     """A value was refused before any side effect; names the field, the limit and the value."""
@@ -73,6 +78,10 @@ class BadInput(NoetaError):
         super().__init__(f"{field}: {problem}")
         self.field = field
         self.problem = problem
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Errors cross processes: a pool that cannot read one is broken by it."""
+        return type(self), (self.field, self.problem)
 
 
 class DuplicateTask(BadInput):
@@ -99,3 +108,6 @@ class UnreadableLog(NoetaError):
     def __init__(self, message: str, *, newer: bool) -> None:
         super().__init__(message)
         self.newer = newer
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return partial(type(self), newer=self.newer), self.args

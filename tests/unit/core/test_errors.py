@@ -43,3 +43,16 @@ def test_an_error_without_arguments_of_its_own_can_be_sent_to_another_process() 
 
     assert isinstance(found, Conflict)
     assert str(found) == "expected 3, found 4"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [BadInput("seeds", "expected FROM..TO, found 7"), UnknownTask("t-1"), UnreadableLog("entry 7", newer=True)],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_with_arguments_of_its_own_comes_out_of_another_process_as_it_went_in(error: NoetaError) -> None:
+    found = pickle.loads(pickle.dumps(error))
+
+    assert type(found) is type(error)
+    assert str(found) == str(error)
+    assert vars(found) == vars(error)
