@@ -5,14 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Final
 
 import typer
 
 from noeta.backends.open import DEFAULT_STATEMENT_TIMEOUT, open_store
+from noeta.backends.stores.sqlite_errors import Locked
 from noeta.commands.log_lines import set_up_log
 from noeta.core.errors import BadInput
 from noeta.core.lower import check_count
+from noeta.core.store import Store
 from noeta.runtime.app import load_app
 from noeta.runtime.service import CONCURRENCY_MAX, DEFAULT_LEASE_SECONDS, STOP_GRACE_SECONDS, WorkerService
 from noeta.runtime.signals import install_stop_signals
@@ -24,7 +28,7 @@ _log = logging.getLogger("noeta.worker")
 
 
 def worker(
-    store: Annotated[str, typer.Option(help="Where the tasks are: postgresql://…", envvar="NOETA_STORE")],
+    store: Annotated[str, typer.Option(help="The tasks: postgresql://… or sqlite:PATH.", envvar="NOETA_STORE")],
     app: Annotated[str, typer.Option(help="MODULE:FACTORY that returns the engine (model and tools).")],
     schema: Annotated[str, typer.Option(help="The Postgres schema that `noeta migrate` filled.")] = "noeta",
     lease: Annotated[float, typer.Option(help="Seconds until a silent worker's task may be taken over.")] = (
@@ -49,13 +53,13 @@ def worker(
     set_up_log()
     if statement_timeout is not None and statement_timeout >= lease:
         raise BadInput("statement_timeout", f"must be below the lease ({lease:g} s), found {statement_timeout:g} s")
+    timeout = DEFAULT_STATEMENT_TIMEOUT if statement_timeout is None else statement_timeout
+    connections = concurrency + CONNECTIONS_BESIDE_STEPS
     service = WorkerService(
-        open_store(
-            store,
-            schema=schema,
-            max_connections=concurrency + CONNECTIONS_BESIDE_STEPS,
-            pooled=pooled,
-            statement_timeout=DEFAULT_STATEMENT_TIMEOUT if statement_timeout is None else statement_timeout,
+        _open_patiently(
+            partial(
+                open_store, store, schema=schema, max_connections=connections, pooled=pooled, statement_timeout=timeout
+            )
         ),
         load_app(app),
         name=name or f"{socket.gethostname()}-{os.getpid()}",
@@ -72,3 +76,12 @@ def worker(
     _log.info("stopped: %s", "every task was given back" if given_back else "a step would not end")
     if not given_back:
         raise typer.Exit(1)
+
+
+def _open_patiently(ask: Callable[[], Store]) -> Store:
+    """The store; a file that another process has locked is waited for, as a server that is down is."""
+    while True:
+        try:
+            return ask()
+        except Locked as error:  # after the whole statement timeout: no pause is needed
+            _log.warning("the store cannot be opened yet: %s", error)

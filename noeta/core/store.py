@@ -289,7 +289,8 @@ class Store(Protocol):
         token: str | None = None,
         limit: int = 1,
     ) -> Claims:
-        """Take up to ``limit`` claimable tasks of these queues (None: every queue), the longest due first.
+        """Take up to ``limit`` claimable tasks of these queues (None: every queue), the longest due first. A store that
+        several handles share may learn late, within a second, of a task that another one made ready in the past.
 
         Sets them running, names the worker, raises the epoch, sets the lease. A suspended task whose timer is
         due gets its ``TimerFired`` item; a lapsed lease counts a takeover, and a task that has rested too

@@ -229,15 +229,15 @@ def _allowed(
     """Every outcome that some order of the two explains."""
     bodies = a.stores_bodies or b.stores_bodies
     if landed:
-        store = _copy(memory)
+        store = copy_of(memory)
         first = _answer(a, store, stage, "A")
         yield "A, B", Outcome(first, _answer(b, store, stage, "B"), _state(store, bodies))
     hidden_sets: list[tuple[str, ...]] = [()]
     if b.verb in SKIPPING and not waited:  # the one exception, and only when B did not wait
         hidden_sets += [s for n in range(1, len(a.tasks) + 1) for s in itertools.combinations(a.tasks, n)]
     for hidden in hidden_sets:
-        store = _copy(memory)
-        with _hiding(store, hidden):
+        store = copy_of(memory)
+        with hiding(store, hidden):
             second = _answer(b, store, stage, "B", busy=hidden)
         name = f"B without {hidden}" if hidden else "B"
         if not landed:
@@ -245,7 +245,7 @@ def _allowed(
         elif not hidden:
             yield "B, A", Outcome(_answer(a, store, stage, "A"), second, _state(store, bodies))
         else:  # A was first on the rows it holds, and B first on all others
-            before = _answer(a, _copy(memory), stage, "A")
+            before = _answer(a, copy_of(memory), stage, "A")
             _answer(a, store, stage, "A")
             yield f"{name}, A", Outcome(before, second, _state(store, bodies))
 
@@ -277,12 +277,12 @@ def _state(store: Store, bodies: bool) -> object:
 
 
 def _memory(arena: Arena) -> MemoryStore:
-    return MemoryStore(lambda: arena.now / MICROS_PER_SECOND)
+    return MemoryStore(lambda: arena.now / MICROS_PER_SECOND, sweeps_when_full=False)
 
 
-def _copy(memory: MemoryStore) -> MemoryStore:
+def copy_of(memory: MemoryStore) -> MemoryStore:
     """A twin that shares nothing that changes (``copy.deepcopy`` took half the time of the matrix)."""
-    twin = MemoryStore(memory._clock)
+    twin = MemoryStore(memory._clock, sweeps_when_full=False)
     twin._contents = dict(memory._contents)
     twin._tasks = {
         name: replace(
@@ -298,7 +298,7 @@ def _copy(memory: MemoryStore) -> MemoryStore:
 
 
 @contextmanager
-def _hiding(store: MemoryStore, hidden: Sequence[str]) -> Iterator[None]:
+def hiding(store: MemoryStore, hidden: Sequence[str]) -> Iterator[None]:
     away = {task: store._tasks.pop(task) for task in hidden if task in store._tasks}
     yield
     store._tasks.update(away)

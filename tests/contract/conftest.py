@@ -8,7 +8,7 @@ import pytest
 
 from noeta.testing.postgres import fresh_schema
 from noeta.testing.store_contract import Stage, StoreFactory
-from tests.contract.factories import MemoryFactory, PostgresFactory
+from tests.contract.factories import MemoryFactory, PostgresFactory, SqliteFactory
 
 
 @pytest.fixture(scope="module")
@@ -20,15 +20,15 @@ def postgres_factory(pg_dsn: str) -> Iterator[PostgresFactory]:
         factory.close()
 
 
-@pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.pg)])
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.pg)])
 def any_factory(request: pytest.FixtureRequest) -> Iterator[StoreFactory]:
     if request.param == "postgres":
-        factory: PostgresFactory = request.getfixturevalue("postgres_factory")
-        yield factory
+        postgres: PostgresFactory = request.getfixturevalue("postgres_factory")
+        yield postgres
         return
-    memory = MemoryFactory()
-    yield memory
-    memory.close()
+    factory = MemoryFactory() if request.param == "memory" else SqliteFactory()
+    yield factory
+    factory.close()
 
 
 @pytest.fixture

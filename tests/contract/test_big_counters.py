@@ -5,6 +5,8 @@ https://github.com/graphile/worker/issues/619 , https://github.com/janbjorge/pgq
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from dataclasses import replace
 
 import pytest
@@ -15,7 +17,7 @@ from noeta.core.store import Commit, End, Store, Suspend
 from noeta.core.task import Status
 from noeta.core.wake import HumanResponseReceived
 from noeta.testing.store_contract import Stage, StoreFactory
-from tests.contract.factories import PostgresFactory
+from tests.contract.factories import PostgresFactory, SqliteFactory
 
 LEASE = 60.0
 
@@ -26,11 +28,13 @@ def set_counters(factory: StoreFactory, store: Store, value: int) -> None:
         task = store._tasks["t"]
         task.row = replace(task.row, epoch=value, last_seq=value, inbox_seq=value, takeovers=value, fail_attempts=value)
         return
+    columns = ("epoch", "last_seq", "inbox_seq", "takeovers", "fail_attempts")
+    if isinstance(factory, SqliteFactory):
+        with contextlib.closing(sqlite3.connect(factory.path, isolation_level=None)) as session:
+            session.execute(f"UPDATE task SET {', '.join(f'{column} = ?' for column in columns)}", [value] * 5)
+        return
     assert isinstance(factory, PostgresFactory)
-    factory.execute(
-        "UPDATE {schema}.task SET epoch = %s, last_seq = %s, inbox_seq = %s, takeovers = %s, fail_attempts = %s",
-        *[value] * 5,
-    )
+    factory.execute(f"UPDATE {{schema}}.task SET {', '.join(f'{column} = %s' for column in columns)}", *[value] * 5)
 
 
 @pytest.fixture

@@ -12,19 +12,18 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from noeta.core import codec, limits, lower
+from noeta.core import codec, limits, lower, rules
 from noeta.core.errors import (
     BadInput,
     Conflict,
     ContentNotFound,
-    DuplicateTask,
-    InvalidLease,
     NoetaError,
     StoreUnavailable,
     UnknownTask,
 )
 from noeta.core.ids import check_name, micros, sha256_bytes, timer_key
-from noeta.core.lower import LoweredItem, LoweredTask, Target, Write
+from noeta.core.lower import LoweredItem, LoweredTask, Write
+from noeta.core.rules import holds as _holds
 from noeta.core.store import (
     Append,
     Appended,
@@ -50,11 +49,9 @@ from noeta.core.task import (
     Status,
     TaskRow,
     claimable_at,
-    fail_backoff,
     step,
-    takeover_backoff,
 )
-from noeta.core.wake import ANY_WAIT, Item, WakeEvent
+from noeta.core.wake import Item, WakeEvent
 
 
 @dataclass(slots=True)
@@ -83,13 +80,19 @@ class _Task:
 
 
 class MemoryStore:
-    """Implements ``noeta.core.store.Store``. ``clock`` gives seconds since the epoch (default: the wall clock)."""
+    """Implements ``noeta.core.store.Store``. ``clock`` gives seconds since the epoch (default: the wall clock).
 
-    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+    ``sweeps_when_full``: a claim that found all it asked for looks at lapsed leases, too, from time to time. When it
+    does so is a store's own affair, so whoever compares stores call by call turns it off here, and follows the other.
+    """
+
+    def __init__(self, clock: Callable[[], float] | None = None, *, sweeps_when_full: bool = True) -> None:
         self._clock = clock or time.time
+        self._sweeps_when_full = sweeps_when_full
         self._lock = threading.RLock()
         self._tasks: dict[str, _Task] = {}
         self._contents: dict[str, tuple[bytes, str]] = {}
+        self._swept_at: int | None = None
         self._closed = False
 
     # -- birth ---------------------------------------------------------------------------------------------
@@ -98,36 +101,14 @@ class MemoryStore:
         lowered = lower.lower_task(task)
         with self._lock:
             now = self._now()
-            return Created(lowered.id, self._create(lowered, now))
+            return Created(lowered.id, self._create(lowered, "task_id", now))
 
-    def _create(self, lowered: LoweredTask, now: int) -> bool:
+    def _create(self, lowered: LoweredTask, field: str, now: int) -> bool:
         known = self._tasks.get(lowered.id)
         if known is not None:
-            if known.content_hash != lowered.content_hash:
-                raise DuplicateTask("task_id", f"{lowered.id!r} exists with other content")
+            rules.check_same(field, lowered, known.content_hash)
             return False
-        row = TaskRow(
-            id=lowered.id,
-            queue=lowered.queue,
-            status=Status.PENDING,
-            kept=False,
-            epoch=0,
-            worker=None,
-            token=None,
-            lease_until=None,
-            ready_at=now + lowered.ready_in,
-            wake_on=None,
-            wake_key=None,
-            wake_missing=0,
-            inbox_seq=0,
-            last_seq=1,
-            takeovers=0,
-            fail_attempts=0,
-            parent=lowered.parent,
-            group=lowered.group,
-            created_at=now,
-        )
-        self._tasks[lowered.id] = _Task(row, lowered.content_hash, [(0, now, lowered.body)])
+        self._tasks[lowered.id] = _Task(rules.born(lowered, now), lowered.content_hash, [(0, now, lowered.body)])
         return True
 
     # -- claims --------------------------------------------------------------------------------------------
@@ -160,7 +141,10 @@ class MemoryStore:
                 claims.append(claim_from_row(task.row, cause.value))
                 if cause in (Shape.RUNNING, Shape.KEPT):
                     requeued.append(task.row.id)
-            if len(claims) < limit:
+            full = len(claims) == limit
+            may = not full or self._sweeps_when_full
+            if may and rules.must_sweep(full=full, swept_at=self._swept_at, now=now, lease=micros(lease_seconds)):
+                self._swept_at = now
                 requeued += self._sweep(queues, now, limits.CLAIM_LIMIT_MAX)
         return Claims(tuple(claims), tuple(fired), tuple(requeued), now)
 
@@ -184,11 +168,8 @@ class MemoryStore:
         task = self._tasks.get(claim.task_id)
         if task is None or not _holds(task.row, claim, now):
             return Renewal(claim.task_id, "lost", now=now)
-        row = task.row
-        until = now + micros(lease_seconds)
-        task.row = step(row, Cause.RENEW, Given(worker=row.worker, token=row.token, lease_until=until))
-        timer_due = row.kept and row.ready_at is not None and row.ready_at <= now
-        return Renewal(claim.task_id, "held", until, row.inbox_seq, timer_due, now)
+        task.row, renewal = rules.renewed(task.row, micros(lease_seconds), now)
+        return renewal
 
     def release(self, claim: Claim) -> Status:
         with self._lock:
@@ -224,43 +205,30 @@ class MemoryStore:
         if row.last_seq != write.expected_seq:
             raise Conflict(f"task {row.id!r} ends at seq {row.last_seq}, expected {write.expected_seq}")
         moved = write.inbox_seen is not None and row.inbox_seq > write.inbox_seen
-        target = write.target_moved if moved else write.target
-        bodies = list(write.bodies)
-        ends = write.ending is not None and target.shape is Shape.TERMINAL
-        if ends:
-            assert write.ending is not None
-            bodies.append(write.ending)
+        what = rules.landing(write, moved=moved)
         by_number = {item.number: item for item in task.items if item.unread}
         for number, _ in write.takes:
             if number not in by_number:
                 raise Conflict(f"item {number} of task {row.id!r} is not unread")
-        for child in write.children:  # before any write: a duplicate id refuses the whole commit
-            known = self._tasks.get(child.id)
-            if known is not None and known.content_hash != child.content_hash:
-                raise DuplicateTask("child.id", f"{child.id!r} exists with other content")
+        rules.check_children(write.children, self._content_hash)
 
         first_seq = row.last_seq + 1
-        task.entries += [(row.epoch, now, body) for body in bodies]
+        task.entries += [(row.epoch, now, body) for body in what.bodies]
         for number, index in write.takes:
             by_number[number].taken_seq = first_seq + index
             by_number[number].body = None  # the entry holds it now; the key stays
-        last_seq = row.last_seq + len(bodies)
-        task.row = replace(
-            step(row, target.cause, _given(target, now)),
-            last_seq=last_seq,
-            takeovers=0 if bodies else row.takeovers,
-            fail_attempts=0 if write.resets_failures else row.fail_attempts,
-        )
-        if ends:
+        task.row = rules.landed(row, write, what, now)
+        last_seq = task.row.last_seq
+        if what.ends:
             self._stamp_unread(task, last_seq)
         for child in write.children:
-            self._create(child, now)
+            self._create(child, "child.id", now)
         for hash, content in write.contents:
             self._contents.setdefault(hash, (content.body, content.media_type))
         refused = [
             post.key or ""
             for post in write.posts
-            if (ends or not post.with_ending) and self._post(post, now) in (None, "ended")
+            if (what.ends or not post.with_ending) and self._post(post, now) in (None, "ended")
         ]
         return Appended(first_seq, last_seq, now, task.row.status, moved, row.inbox_seq, tuple(refused))
 
@@ -272,17 +240,13 @@ class MemoryStore:
         with self._lock:
             now = self._now()
             task = self._fenced(claim, now)
-            attempts = task.row.fail_attempts + 1
-            if retryable and attempts < attempts_max:
-                task.row = step(task.row, Cause.FAIL, Given(ready_at=now + fail_backoff(attempts)))
-                return Failed(task.row.status, attempts, task.row.last_seq)
-            task.entries.append((task.row.epoch, now, ending))
-            ended = step(task.row, Cause.END, Given())
-            task.row = replace(ended, last_seq=task.row.last_seq + 1, fail_attempts=attempts, takeovers=0)
-            self._stamp_unread(task, task.row.last_seq)
-            if result is not None:
-                self._post(result, now)
-            return Failed(task.row.status, attempts, task.row.last_seq)
+            task.row = rules.failed(task.row, retryable=retryable, attempts_max=attempts_max, now=now)
+            if task.row.status is Status.TERMINAL:
+                task.entries.append((task.row.epoch, now, ending))
+                self._stamp_unread(task, task.row.last_seq)
+                if result is not None:
+                    self._post(result, now)
+            return Failed(task.row.status, task.row.fail_attempts, task.row.last_seq)
 
     # -- the inbox -----------------------------------------------------------------------------------------
 
@@ -301,12 +265,9 @@ class MemoryStore:
                 raise UnknownTask(item.task_id)
             if derive:
                 unread = [one for one in task.items if one.unread and one.wake_key == item.wake_key]
-                if any(one.body == item.body for one in unread):
+                key = rules.derived_key(task.row, item, [rules.UnreadKey(one.key, one.body) for one in unread])
+                if key is None:
                     return Posted("repeat", None, made_ready=False)
-                # Two marks: a seq of the log must not be taken for a number of the inbox.
-                key = f"{item.wake_key}@{task.row.last_seq}"
-                if task.row.status is not Status.SUSPENDED or any(one.key == key for one in unread):
-                    key = f"{item.wake_key}#{task.row.inbox_seq + 1}"
                 item = replace(item, key=key)
             before = task.row.status
             outcome = self._post(item, now)
@@ -330,15 +291,7 @@ class MemoryStore:
         task.items.append(_Item(number, item.key, item.body, item.wake_key, now))
         if item.key is not None:
             task.keys[item.key] = number
-        row = replace(row, inbox_seq=number)
-        if row.shape is Shape.SUSPENDED and (
-            item.wake_key == ANY_WAIT or row.wake_key in (item.wake_key, item.group_key)
-        ):
-            missing = 0 if item.wake_key == ANY_WAIT else row.wake_missing - 1
-            row = replace(row, wake_missing=missing)
-            if missing <= 0:
-                row = step(row, Cause.POST, Given(ready_at=now))
-        task.row = row
+        task.row = rules.received(row, item, now)
         return "stored"
 
     def _store_timer(self, task: _Task, now: int) -> None:
@@ -392,9 +345,7 @@ class MemoryStore:
         ]
         lapsed.sort(key=lambda task: (task.row.lease_until or 0, task.row.id))
         for task in lapsed[:limit]:
-            assert task.row.lease_until is not None
-            ready_at = task.row.lease_until + takeover_backoff(task.row.takeovers + 1)
-            task.row = step(task.row, Cause.SWEEP, Given(ready_at=ready_at))
+            task.row = rules.swept(task.row)
         return [task.row.id for task in lapsed[:limit]]
 
     # -- reads ---------------------------------------------------------------------------------------------
@@ -491,29 +442,13 @@ class MemoryStore:
             raise UnknownTask(task_id)
         return task
 
+    def _content_hash(self, task_id: str) -> str | None:
+        known = self._tasks.get(task_id)
+        return None if known is None else known.content_hash
+
     def _fenced(self, claim: Claim, now: int) -> _Task:
         """Keeps: one-writer. Sound because the caller holds the lock until it has written."""
         task = self._task(claim.task_id)
         if not _holds(task.row, claim, now):
-            row = task.row
-            raise InvalidLease(
-                f"claim {claim.lease_id} of task {row.id!r} does not hold: the row is {row.shape.value} at epoch "
-                f"{row.epoch}" + (", its lease is over" if row.token == claim.token else "")
-            )
+            raise rules.lost(task.row, claim)
         return task
-
-
-def _holds(row: TaskRow, claim: Claim, now: int) -> bool:
-    return (
-        row.epoch == claim.epoch and row.token == claim.token and row.lease_until is not None and row.lease_until > now
-    )
-
-
-def _given(target: Target, now: int) -> Given:
-    ready_at = now + target.ready_in if target.ready_in is not None else target.ready_at
-    return Given(
-        ready_at=ready_at,
-        wake_on=target.wake_on,
-        wake_key=target.wake_key,
-        wake_missing=target.wake_missing,
-    )

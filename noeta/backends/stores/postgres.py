@@ -76,8 +76,8 @@ class PostgresStore:
     """Implements ``noeta.core.store.Store``.
 
     ``max_connections`` bounds the connections of the work; renewals have one more of their own, so that a lease
-    is kept while the work waits. ``pooled``: behind a transaction pooler (docs/postgres.md). ``retries`` counts
-    transactions run again after 40001 or 40P01.
+    is kept while the work waits. ``monotonic`` paces where claims look first (`pg_claims.py`). ``pooled``: behind a
+    transaction pooler (docs/postgres.md). ``retries`` counts transactions run again after 40001 or 40P01.
     """
 
     def __init__(
@@ -93,6 +93,7 @@ class PostgresStore:
         pooled: bool = False,
         allow_unsafe: bool = False,
         settings: Settings | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         if max_connections < 1:
             raise BadInput("max_connections", f"at least 1, found {max_connections}")
@@ -110,6 +111,7 @@ class PostgresStore:
         self._renewals = Pool(dsn, self._settings, connections_max=1, wait_seconds=connection_wait)
         self._startup = StartupCheck(schema, self._settings, self._statements, allow_unsafe=allow_unsafe)
         self._bounds = pg_claims.ClaimBounds()
+        self._monotonic = monotonic
         self._counting = threading.Lock()
         self._closed = False
 
@@ -136,7 +138,7 @@ class PostgresStore:
     ) -> Claims:
         lower.check_claim_input(worker, queues, lease_seconds, token, limit)
         token = token or uuid.uuid4().hex
-        started = time.monotonic()
+        started = self._monotonic()
         search = self._bounds.search(queues, lease_seconds, started)
         row = self._write(
             "claim",
@@ -154,7 +156,7 @@ class PostgresStore:
             LISTS_BYTES_MAX,
         )
         answer = pg_rows.claims(row, worker, token)
-        ended = time.monotonic()
+        ended = self._monotonic()
         self._bounds.learn(
             search,
             floors=answer.floors,

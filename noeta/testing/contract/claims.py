@@ -279,3 +279,17 @@ class ClaimsContract(ContractTests):
         taken = [handles[n % workers].claim(f"w{n % workers}", None, LEASE).claims for n in range(11)]
 
         assert sorted(claim.task_id for claims in taken for claim in claims) == sorted(f"t{n}" for n in range(10))
+
+    def test_a_constant_backlog_does_not_starve_lapsed_leases(self, stage: Stage) -> None:
+        """Every claim finds all it asks for, and still the task of a dead worker is put back. Keeps: never-stuck."""
+        stage.running("dead")
+        for n in range(20):
+            stage.create(f"due{n:02d}")
+        stage.clock.advance(LEASE)
+        fresh = stage.another()
+
+        claims = [fresh.claim("w2", None, LEASE) for _ in range(3)]
+
+        assert [len(one.claims) for one in claims] == [1, 1, 1]
+        assert [id for one in claims for id in one.stale_requeued] == ["dead"]
+        assert stage.row("dead").takeovers == 1
