@@ -89,6 +89,40 @@ class StormProfile:
         return base, workload(child_seed(seed, "reserve"), spare, replace(drawn, weights=calm), prefix="x")
 
 
+SIM_REQUIRED: Final[Mapping[str, int]] = MappingProxyType(
+    dict.fromkeys(
+        (
+            "taken-over",
+            "recovered-by-lookup",
+            "recovered-by-rerun",
+            "recovered-as-unknown",
+            "model-called-again",
+            "three-starts-bound",
+            "three-model-calls-bound",
+            "attempt-sealed",
+            "append-refused",
+            "append-refused-after-pause",
+            "renewal-lost",
+            "commit-unknown-landed",
+            "commit-unknown-not-landed",
+            "answer-lost",
+            "claim-released",
+            "claim-adopted",
+            "message-taken-running",
+            "message-taken-waiting",
+            "message-repeat-dropped",
+            "message-refused",
+            "message-taken-after-takeover",
+            "wake-redelivered",
+            "create-repeated",
+            "failure-retried",
+            "bounded-failure",
+        ),
+        1,
+    )
+)
+"""Situations that the exhaustive set of the simulator must show for its verdict to count."""
+
 STORM: Final = StormProfile(
     name="storm",
     spread_leases=2.0,
@@ -112,6 +146,9 @@ STORM: Final = StormProfile(
             "three-model-calls-bound": 1,
             "append-refused-after-pause": 1,
             "claim-released": 1,
+            "append-unavailable": 1,
+            "commit-unknown-landed": 1,
+            "commit-unknown-not-landed": 1,
         }
     ),
 )

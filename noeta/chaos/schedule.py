@@ -1,7 +1,8 @@
 """A schedule is data: which faults strike, whom, and when. One format for real storms and for the simulator.
 
 The generator is a function of seed and size alone. With real processes a schedule repeats the plan, not the
-timing. Anchors are instants of the storm, or better logical: the n-th time a worker reaches a named point.
+timing; in the simulator, with its ``play``, it repeats every decision. Anchors are instants of the storm, or better
+logical: the n-th time a worker reaches a named point.
 
 A plan cannot know whether a strike will hurt: the target may be idle. So a schedule carries quotas and spare
 faults, and the nemesis goes on with the spares until the quotas are met or the time is up.
@@ -16,9 +17,11 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from noeta.backends.stores.around import READ_VERBS, WRITE_VERBS
 from noeta.core.errors import BadInput
+from scripted_model.workload import ScheduledMessage, ScriptedTask
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Of the JSON; a reader refuses any other."""
 
 
@@ -42,14 +45,39 @@ class Kind(StrEnum):
     """The server is shut down and comes back after ``seconds``. ``mode``: ``fast`` or ``immediate``."""
     DB_KILL = "db_kill"
     """SIGKILL to the whole server, which comes back after ``seconds``."""
+    STORE_UNAVAILABLE = "store_unavailable"
+    """The store call that w is about to make is refused unsent."""
+    UNKNOWN_LOST = "unknown_lost"
+    """The connection breaks in the middle of the call of w: it never arrived."""
+    UNKNOWN_LANDED = "unknown_landed"
+    """The connection breaks in the middle of the call of w: it landed."""
+    UNKNOWN_LATER = "unknown_later"
+    """The connection breaks in the middle of the call of w: it lands ``seconds`` later."""
+    SLOW = "slow"
+    """The call of w takes ``seconds`` to arrive, and w waits for it."""
+    SAY = "say"
+    """The client posts its next message at this very moment, due or not. Simulator only."""
 
 
 DATABASE_KINDS: Final = frozenset({Kind.DB_RESTART, Kind.DB_KILL})
-AIMABLE_KINDS: Final = frozenset({Kind.KILL, Kind.PAUSE})
+CALL_KINDS: Final = frozenset(
+    {Kind.STORE_UNAVAILABLE, Kind.UNKNOWN_LOST, Kind.UNKNOWN_LANDED, Kind.UNKNOWN_LATER, Kind.SLOW}
+)
+"""Kinds that spoil one store call: they stand at one of ``CALL_POINTS``."""
+
+CALL_POINTS: Final = frozenset(f"{verb}.before" for verb in (*WRITE_VERBS, *READ_VERBS))
+
+AIMABLE_KINDS: Final = frozenset({Kind.KILL, Kind.PAUSE}) | CALL_KINDS
 """Kinds that may stand at a point: the process strikes itself there."""
+
+SIM_AIMABLE_KINDS: Final = AIMABLE_KINDS | {Kind.TERMINATE, Kind.SAY}
+"""Those of the simulator."""
 
 SERVER: Final = "server"
 EVERY_WORKER: Final = "*"
+PLAY_WORKERS_MAX: Final = 16
+CLIENT: Final = "client"
+"""The target that is no worker: who creates tasks and posts messages. Simulator only."""
 
 
 class After(msgspec.Struct, frozen=True, tag="after", tag_field="when"):
@@ -61,13 +89,21 @@ class After(msgspec.Struct, frozen=True, tag="after", tag_field="when"):
 class AtPoint(msgspec.Struct, frozen=True, tag="at_point", tag_field="when"):
     """The ``n``-th time that a process reaches this point, counted from ``since`` seconds into the storm on.
 
-    ``worker`` None: whoever is first. A new process begins to count anew.
+    ``worker`` None: whoever is first. A new process begins to count anew; ``incarnation``: only the process that is
+    the so-manieth of its name (0: any). ``where``: only passings with these facts are counted, as ``task`` or
+    ``events`` (a name that must be among the entries of an append).
     """
 
     point: str
     n: int
     worker: str | None = None
     since: float = 0.0
+    incarnation: int = 0
+    where: Mapping[str, str] = {}
+
+    def counts(self, facts: Mapping[str, object]) -> bool:
+        """Whether a passing with these facts is one to count."""
+        return all(_has(facts.get(name), name, value) for name, value in self.where.items())
 
 
 Anchor = After | AtPoint
@@ -109,14 +145,47 @@ class Quotas(msgspec.Struct, frozen=True):
                 return 0
 
 
+class Turn(msgspec.Struct, frozen=True, array_like=True):
+    """A switch of the simulator's scheduler that first-come-first-served would not have made.
+
+    The ``resumed``-th time that this activity (``process/name``) goes on, it goes before others that were ready
+    earlier, after it was itself passed over ``passed`` times. Anchored in the activity, not in a global count, so
+    that leaving out one thing leaves the other anchors true.
+    """
+
+    activity: str
+    resumed: int
+    passed: int
+
+
+class Play(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a simulated execution plays, beside its faults: with it a schedule repeats everything, bit for bit.
+
+    ``app``: ``MODULE:FUNCTION`` of a user's own agent, which brings its tasks itself. ``lenient``: enough faults come
+    to push a task into a bound, so an outcome may be one that faults excuse. ``unresolved``: so many times per task
+    its engine cannot be had at first.
+    """
+
+    name: str
+    workers: int = 1
+    tasks: tuple[ScriptedTask, ...] = ()
+    messages: tuple[ScheduledMessage, ...] = ()
+    turns: tuple[Turn, ...] = ()
+    app: str | None = None
+    lenient: bool = False
+    unresolved: int = 0
+
+
 class Schedule(msgspec.Struct, frozen=True):
-    """The plan of a storm. ``spares`` are struck in their order, when a quota of their kind is not yet met."""
+    """The plan of a storm or of a simulated execution. ``spares`` are struck in their order, when a quota of their
+    kind is not yet met. ``play``: what only the simulator repeats; a storm takes its tasks and messages."""
 
     seed: str
     faults: tuple[Fault, ...]
     spares: tuple[Fault, ...] = ()
     quotas: Quotas = Quotas()
     format: int = FORMAT
+    play: Play | None = None
 
     def all_faults(self) -> tuple[Fault, ...]:
         """Planned and spare."""
@@ -177,10 +246,12 @@ def check(schedule: Schedule) -> None:
                     raise BadInput(where, f"mode is fast or immediate, found {value!r}")
             elif not isinstance(value, int | float) or (fault.kind is not Kind.SKEW and value < 0):
                 raise BadInput(where, f"{name} is a number of seconds, found {value!r}")
-        _check_anchor(where, fault)
+        _check_anchor(where, fault, AIMABLE_KINDS if schedule.play is None else SIM_AIMABLE_KINDS)
+    if schedule.play is not None:
+        _check_play(schedule.play)
 
 
-def _check_anchor(where: str, fault: Fault) -> None:
+def _check_anchor(where: str, fault: Fault, aimable: frozenset[Kind]) -> None:
     expected = {Kind.KILL_ALL: EVERY_WORKER, Kind.DB_RESTART: SERVER, Kind.DB_KILL: SERVER}.get(fault.kind)
     if expected is not None and fault.target != expected:
         raise BadInput(where, f"a {fault.kind} has the target {expected!r}, found {fault.target!r}")
@@ -190,10 +261,16 @@ def _check_anchor(where: str, fault: Fault) -> None:
                 raise BadInput(where, f"strikes {seconds} s before the storm")
             if expected is None and fault.target == EVERY_WORKER:
                 raise BadInput(where, f"a {fault.kind} at an instant names its worker")
-        case AtPoint(n=n, since=since, worker=worker):
-            if fault.kind not in AIMABLE_KINDS:
+            if fault.kind in CALL_KINDS:
+                raise BadInput(where, f"a {fault.kind} spoils a store call: its anchor is a point <verb>.before")
+        case AtPoint(point=point, n=n, since=since, worker=worker, incarnation=incarnation):
+            if fault.kind not in aimable:
                 raise BadInput(where, f"a {fault.kind} cannot be aimed at a point")
-            if n < 1 or since < 0:
+            if fault.kind in CALL_KINDS and point not in CALL_POINTS:
+                raise BadInput(
+                    where, f"a {fault.kind} spoils a store call: its point is <verb>.before, found {point!r}"
+                )
+            if n < 1 or since < 0 or incarnation < 0:
                 raise BadInput(where, f"n counts from 1 and since from 0, found {n} and {since}")
             if fault.target != (worker or EVERY_WORKER):
                 raise BadInput(where, f"its target is {fault.target!r}, but its anchor names {worker!r}")
@@ -208,7 +285,27 @@ _ARGS: Final[Mapping[Kind, frozenset[str]]] = {
     Kind.SKEW: frozenset({"seconds"}),
     Kind.DB_RESTART: frozenset({"seconds", "mode"}),
     Kind.DB_KILL: frozenset({"seconds"}),
+    Kind.STORE_UNAVAILABLE: frozenset(),
+    Kind.UNKNOWN_LOST: frozenset(),
+    Kind.UNKNOWN_LANDED: frozenset(),
+    Kind.UNKNOWN_LATER: frozenset({"seconds"}),
+    Kind.SLOW: frozenset({"seconds"}),
+    Kind.SAY: frozenset(),
 }
+
+
+def _check_play(play: Play) -> None:
+    if not 1 <= play.workers <= PLAY_WORKERS_MAX:
+        raise BadInput("schedule.play.workers", f"from 1 to {PLAY_WORKERS_MAX}, found {play.workers}")
+    if (play.app is None) == (not play.tasks):
+        raise BadInput("schedule.play", "either an app or tasks, found " + ("neither" if play.app is None else "both"))
+    for turn in play.turns:
+        if turn.resumed < 1 or turn.passed < 0:
+            raise BadInput("schedule.play.turns", f"resumed counts from 1 and passed from 0, found {turn}")
+
+
+def _has(found: object, name: str, value: str) -> bool:
+    return value in str(found).split(",") if name == "events" else str(found) == value
 
 
 def _decoded(text: str | bytes, kind: type[_S]) -> _S:

@@ -42,6 +42,8 @@ SITUATIONS: Final[Mapping[str, str]] = MappingProxyType(
         "attempt-sealed": "a takeover sealed what its predecessor left half done",
         "append-refused": "an append was refused by the fence",
         "append-refused-after-pause": "a resumed worker's append was refused by the fence",
+        "append-unavailable": "an append could not be sent, and nothing was written",
+        "renewal-unknown": "a renewal's outcome was unknown",
         "renewal-lost": "a renewal found its claim lost",
         "commit-unknown-landed": "an append of unknown outcome is in the log",
         "commit-unknown-not-landed": "an append of unknown outcome is not in the log",
@@ -53,9 +55,23 @@ SITUATIONS: Final[Mapping[str, str]] = MappingProxyType(
         "message-refused": "a post to an ended task was refused",
         "effect-journalled-late": "the effect of an earlier start was journalled beside a later one",
         "bounded-failure": "a task or turn ended by one of the runtime's bounds",
+        "failure-retried": "an error escaped a step, and the task was tried again",
+        "claim-adopted": "a worker found what its claim of unknown outcome had taken",
+        "message-taken-after-takeover": "what a lost worker had not taken was taken by its successor",
+        "wake-redelivered": "a wake came again after the worker that heard it first was lost",
+        "create-repeated": "a task was created again with the same content",
     }
 )
 """Every situation that is counted, and what it means."""
+
+
+POINTS: Final[Mapping[str, str]] = MappingProxyType({"claim.adopted": "claim-adopted"})
+"""Situations that are a named point of the runtime."""
+
+
+def count_points(passed: Mapping[str, int]) -> Counter[str]:
+    """The situations among the points that processes passed."""
+    return Counter({situation: passed[point] for point, situation in POINTS.items() if passed.get(point)})
 
 
 def count_situations(task: TaskEvidence, faults: Iterable[FaultSeen] = ()) -> Counter[str]:
@@ -101,6 +117,20 @@ def _of_log(task: TaskEvidence) -> Counter[str]:
         if isinstance(entry.event, TaskWoken) and isinstance(entry.event.event, HumanResponseReceived):
             counts["message-taken-waiting"] += 1
     counts["taken-over"] += _takeovers(task)
+    counts.update(_heard_again(task))
+    return counts
+
+
+def _heard_again(task: TaskEvidence) -> Counter[str]:
+    """Wakes and messages whose first hearer was lost: a claim before the one that took them, which wrote nothing."""
+    counts: Counter[str] = Counter()
+    granted = {one.epoch for one in task.attempts if one.verb is Verb.CLAIM and one.epoch is not None}
+    for before, entry in zip(task.log, task.log[1:], strict=False):
+        if entry.epoch <= before.epoch:
+            continue
+        silent = any(before.epoch < epoch < entry.epoch for epoch in granted)
+        counts["wake-redelivered"] += silent and isinstance(entry.event, TaskWoken)
+        counts["message-taken-after-takeover"] += isinstance(entry.event, MessageTaken)
     return counts
 
 
@@ -130,6 +160,7 @@ def _takeovers(task: TaskEvidence) -> int:
 def _of_attempts(task: TaskEvidence, paused: set[str]) -> Counter[str]:
     counts: Counter[str] = Counter()
     stands = {(entry.seq, entry.epoch, entry.body_hash) for entry in task.log}
+    created = 0
     for attempt in task.attempts:
         match attempt.verb, attempt.answer:
             case Verb.APPEND, Answer.CONFLICT:
@@ -138,12 +169,21 @@ def _of_attempts(task: TaskEvidence, paused: set[str]) -> Counter[str]:
             case Verb.APPEND, Answer.UNKNOWN if attempt.hashes and attempt.epoch is not None:
                 landed = (attempt.first_seq, attempt.epoch, attempt.hashes[0]) in stands
                 counts["commit-unknown-landed" if landed else "commit-unknown-not-landed"] += 1
+            case Verb.APPEND, Answer.UNAVAILABLE:
+                counts["append-unavailable"] += 1
+            case Verb.RENEW, Answer.UNKNOWN:
+                counts["renewal-unknown"] += 1
             case Verb.APPEND, None:
                 counts["answer-lost"] += 1
             case Verb.RENEW, Answer.CONFLICT:
                 counts["renewal-lost"] += 1
+            case Verb.FAIL, Answer.OK if not attempt.hashes:
+                counts["failure-retried"] += 1
+            case Verb.CREATE, Answer.OK:
+                created += 1
             case Verb.RELEASE, Answer.OK:
                 counts["claim-released"] += 1
             case _:
                 pass
+    counts["create-repeated"] += max(0, created - 1)
     return counts

@@ -7,13 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from invariants import Verdict
-from noeta.chaos.sim.run import Execution, Strike, strike_at
+from noeta.chaos.schedule import Kind, from_json, to_json
+from noeta.chaos.sim.replay import replay
+from noeta.chaos.sim.run import Execution
 from noeta.chaos.sim.scheduler import Trace
 from noeta.chaos.sim.scripts import CASES
-from noeta.chaos.sim.seeded import run_seed, run_seeds
+from noeta.chaos.sim.seeded import Strategy, run_seed
+from noeta.chaos.sim.strikes import Strike, in_order
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (3, 17, 1755)
@@ -33,7 +36,8 @@ def test_other_seeds_are_other_executions() -> None:
 @pytest.mark.parametrize("hash_seed", ["0", "1", "4294967295"])
 def test_a_seed_repeats_its_trace_in_another_process(hash_seed: str) -> None:
     code = (
-        "from noeta.chaos.sim.seeded import run_seed, silence\n"
+        "from noeta.chaos.sim.seeded import run_seed\n"
+        "from noeta.chaos.sim.silence import silence\n"
         "silence()\n"
         f"for seed in {SEEDS}: print(run_seed(seed).trace_hash)\n"
     )
@@ -51,21 +55,32 @@ def test_a_seed_repeats_its_trace_in_another_process(hash_seed: str) -> None:
 
 def test_an_execution_is_the_calm_one_until_it_is_struck() -> None:
     def lines(*strikes: Strike) -> tuple[str, ...]:
-        return Execution(CASES["several"], strike_at(strikes), trace=Trace(keep=True)).run().trace
+        return Execution(CASES["several"], in_order(strikes), trace=Trace(keep=True)).run().trace
 
-    calm, struck = lines(), lines(Strike("kill", 20))
+    calm, struck = lines(), lines(Strike(Kind.KILL, 20))
     at = next(i for i, line in enumerate(struck) if "STRUCK" in line)
 
     assert struck[:at] == calm[:at]
     assert struck[at:] != calm[at:]
 
 
-@pytest.mark.slow
-def test_a_hundred_seeds_are_valid_and_share_their_hash_whoever_runs_them() -> None:
-    here = run_seeds(0, 99, jobs=1, progress=lambda found: None)
-    elsewhere = run_seeds(0, 99, jobs=2, progress=lambda found: None)
+@pytest.mark.parametrize("strategy", Strategy)
+def test_what_was_decided_is_a_schedule_that_repeats_it_event_by_event(strategy: Strategy) -> None:
+    struck = 0
+    for seed in range(25):
+        result = run_seed(seed, strategy=strategy, keep_trace=True)
+        again = replay(from_json(to_json(result.schedule)), keep_trace=True)
+        struck += len(result.struck)
 
-    assert [(one.seed, one.why) for one in here.bad] == []
-    assert here.verdict is Verdict.VALID
-    assert here.trace_hash == elsewhere.trace_hash
-    assert sum(here.struck.values()) > 100, "next to nothing was struck"
+        assert again.trace == result.trace
+        assert again.schedule == result.schedule
+    assert struck > 25, "next to nothing was struck"
+
+
+def test_a_schedule_without_its_turns_is_another_execution() -> None:
+    """The turns are what repeats it: without them the same faults meet another order."""
+    result = next(result for result in map(run_seed, range(50)) if result.schedule.play and result.schedule.play.turns)
+    assert result.schedule.play is not None
+    first_come = msgspec.structs.replace(result.schedule, play=msgspec.structs.replace(result.schedule.play, turns=()))
+
+    assert replay(first_come).trace_hash != result.trace_hash

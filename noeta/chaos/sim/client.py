@@ -1,4 +1,8 @@
-"""The people of a simulation: they create the tasks and say what the case has them say, when it is due."""
+"""The people of a simulation: they create the tasks and say what the case has them say, when it is due.
+
+A client that is killed has a successor that remembers nothing: it creates and says everything again, under the same
+ids and keys, and what the store knows already must change nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +10,27 @@ from typing import Final
 
 from invariants.evidence import Attempt, Sent
 from noeta.chaos.recording import MemorySink, RecordingStore
+from noeta.chaos.sim.cast import Cast
 from noeta.chaos.sim.scheduler import SimProcess
-from noeta.chaos.sim.scripts import LEASE_SECONDS, Case
+from noeta.chaos.sim.scripts import LEASE_SECONDS
 from noeta.chaos.sim.server import Server
 from noeta.chaos.sim.world import SimWorld
 from noeta.core.store import NewTask
-from scripted_model.workload import AGENT, ScheduledMessage, ScriptedTask, is_due
+from scripted_model.workload import ScheduledMessage, is_due
 
 REPEAT_SECONDS: Final = LEASE_SECONDS / 2
 """When a message is posted once more: longer than a turn that nothing disturbs."""
 
 
 class Client:
-    """One process with an activity per task. It is never killed: what it was told is what it knows."""
+    """One process with an activity per task."""
 
-    def __init__(self, process: SimProcess, server: Server, case: Case) -> None:
+    def __init__(self, process: SimProcess, server: Server, cast: Cast) -> None:
         self.sent: list[Sent] = []
         self._process = process
         self._server = server
-        self._case = case
+        self._tasks = tuple(cast.new_tasks())
+        self._messages = tuple(cast.messages)
         self._world = SimWorld(process)
         self._sink = MemorySink()
         self._store = RecordingStore(
@@ -42,11 +48,11 @@ class Client:
     @property
     def done(self) -> bool:
         """Whether it has said everything."""
-        return self._ended == len(self._case.tasks)
+        return self._ended == len(self._tasks)
 
     def start(self) -> None:
         """Begin with every task."""
-        for task in self._case.tasks:
+        for task in self._tasks:
             self._process.start(f"of {task.id}", lambda task=task: self._attend(task))  # type: ignore[misc]
 
     @property
@@ -58,18 +64,19 @@ class Client:
         """Post the next message right now, due or not."""
         message = self._next()
         if message is not None:
-            self._post(message)
+            self._posted.add(message.key)
+            self._send(message)
 
     def _next(self) -> ScheduledMessage | None:
-        left = (m for m in self._case.messages if m.task in self._created and m.key not in self._posted)
+        left = (m for m in self._messages if m.task in self._created and m.key not in self._posted)
         return next(left, None)
 
-    def _attend(self, task: ScriptedTask) -> None:
-        self._store.create(
-            NewTask(task.id, AGENT, task.goal, interactive=task.interactive, delay_seconds=task.delay_seconds)
-        )
+    def _attend(self, task: NewTask) -> None:
+        self._world.point("create.before", task=task.id)
+        self._store.create(task)
+        self._world.point("create.after", task=task.id)
         self._created.add(task.id)
-        messages = [message for message in self._case.messages if message.task == task.id]
+        messages = [message for message in self._messages if message.task == task.id]
         for place, message in enumerate(messages):
             self._wait_until_due(message, messages[:place])
             if message.delay_seconds and message.key not in self._posted:
@@ -90,16 +97,22 @@ class Client:
         """Post it again as often as the case says, each time twice: at once, and when its task has had the time to
         take it. A key must be known in both."""
         for _ in range(1, message.posts):
-            self._send(message)
+            self._send_at_points(message)
             self._world.event().wait(REPEAT_SECONDS)
-            self._send(message)
+            self._send_at_points(message)
 
     def _post(self, message: ScheduledMessage) -> None:
         """Once, or not at all if it was said before its time."""
         if message.key not in self._posted:
             self._posted.add(message.key)
-            self._send(message)
+            self._send_at_points(message)
+
+    def _send_at_points(self, message: ScheduledMessage) -> None:
+        self._world.point("post.before", task=message.task)
+        self._send(message)
+        self._world.point("post.after", task=message.task)
 
     def _send(self, message: ScheduledMessage) -> None:
+        """Without a yield point: also called in the middle of another process's."""
         posted = self._store.post(message.task, message.item, message.key)
         self.sent.append(Sent(message.task, message.key, posted.number, posted.outcome, self._server.now))

@@ -1,73 +1,48 @@
 """Strikes at every yield point of every script, one execution each, until a run ends without reaching the strike.
 
 After SQLite's and CrashMonkey's way of testing: not "a crash now and then" but every one there is, counted. The
-modes differ in what the strike is. A killed worker never writes again; a frozen one comes back after its lease
-and tries to, which is what a fence is for; and a message posted at every point is how a wake would get lost.
+modes differ in what the strike is (`modes.py`). A killed worker never writes again; a paused one comes back after its
+lease and tries to, which is what a fence is for; and a message posted at every point is how a wake would get lost.
+``depth`` 2 strikes again at every point after the first strike, so at every point of every recovery.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from types import MappingProxyType
 from typing import Final
 
 from invariants import LAWS, Verdict, merge
-from noeta.chaos.sim.run import Execution, Result, Strike, StrikeKind, can_hit, strike_at
-from noeta.chaos.sim.scripts import CASES, LEASE_SECONDS, Case
-from noeta.chaos.sim.seeded import silence
+from noeta.chaos.profiles import SIM_REQUIRED
+from noeta.chaos.sim.modes import CALM, KILLS, MODES, Mode
+from noeta.chaos.sim.result import Result
+from noeta.chaos.sim.run import Execution, Playable
+from noeta.chaos.sim.scripts import CASES, Case
+from noeta.chaos.sim.strikes import Strike, can_hit, in_order
 from noeta.core.texts import MAX_MODEL_ATTEMPTS
 
-
-@dataclass(frozen=True, slots=True)
-class Mode:
-    """One way to strike, at the n-th point. ``title`` says it to people. ``after``: strikes that come first, always
-    at the same place. ``only``: the cases it is for, if not all."""
-
-    name: str
-    title: str
-    strike: Callable[[int], Strike]
-    after: tuple[Strike, ...] = ()
-    only: frozenset[str] = frozenset()
-
-    def fits(self, case: Case) -> bool:
-        """Whether there is anything to find in this case."""
-        return (case.says or self.name != "say") and (not self.only or case.name in self.only)
-
-
-def _spoil(kind: StrikeKind, title: str) -> Mode:
-    return Mode(kind, title, lambda n: Strike(kind, n))
-
-
-_MODES: Final = (
-    Mode("kill", "SIGKILL", lambda n: Strike("kill", n)),
-    Mode("lapse", "SIGSTOP for 1.5 leases, alone", lambda n: Strike("freeze", n, 1.5 * LEASE_SECONDS, spare=False)),
-    Mode("freeze", "SIGSTOP for 2.5 leases, taken over", lambda n: Strike("freeze", n, 2.5 * LEASE_SECONDS)),
-    _spoil("unavailable", "the store cannot be asked"),
-    _spoil("unknown_lost", "connection lost, nothing landed"),
-    _spoil("unknown_landed", "connection lost, it landed"),
-    _spoil("unknown_later", "connection lost, it lands later"),
-    Mode(
-        "kill_adopted",
-        "SIGKILL, the task adopted after an unknown claim",
-        lambda n: Strike("kill", n),
-        after=(Strike("unknown_landed", 1),),
-        only=frozenset({"plain", "retry-safe"}),
-    ),
-    Mode("say", "a message comes", lambda n: Strike("say", n)),
+PAIRS: Final = (
+    "plain",
+    "retry-safe",
+    "recoverable",
+    "slow-retry-safe",
+    "interactive-short",
+    "killer-model",
+    "noted-late",
+    "errors-refused",
+    "unresolved",
 )
+"""The bounded set: scripts short enough for a second strike at every point after the first."""
 
-CALM: Final = "calm"
-"""The mode of an execution without a strike."""
+SKEWS: Final[Mapping[str, float]] = MappingProxyType({"w1": -3600.0, "w2": 3600.0})
+"""How wrong the workers' clocks are, in seconds, in every execution of the set: it must not matter."""
 
-KILLS: Final = frozenset({"kill", "kill_adopted"})
-"""The modes in which the worker dies."""
-
-MODES: Final = MappingProxyType({mode.name: mode for mode in _MODES})
+PAIR_MODES: Final = ("kill", "freeze", "terminate")
+"""What strikes twice there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +63,7 @@ class Row:
     strikes: int = 0
     valid: int = 0
     struck: Counter[str] = field(default_factory=Counter)
-    paths: Counter[str] = field(default_factory=Counter)
+    situations: Counter[str] = field(default_factory=Counter)
     bad: list[Bad] = field(default_factory=list)
 
 
@@ -102,13 +77,22 @@ class Search:
 
     @property
     def killed_at(self) -> Counter[str]:
-        """How often a worker was killed at each named point."""
+        """How often a process was killed at each named point."""
         return sum((row.struck for row in self.rows if row.mode in KILLS), Counter[str]())
+
+    @property
+    def situations(self) -> Counter[str]:
+        """How often each named situation occurred."""
+        return sum((row.situations for row in self.rows), Counter[str]())
 
     @property
     def unseen_laws(self) -> list[str]:
         """Laws that saw nothing in any execution."""
         return [law.key for law in LAWS if not self.seen[law.key]]
+
+    def missing(self, required: Mapping[str, int] = SIM_REQUIRED) -> list[str]:
+        """Required situations that did not occur often enough."""
+        return [name for name, least in required.items() if self.situations[name] < least]
 
     @property
     def bad(self) -> list[tuple[Row, Bad]]:
@@ -116,14 +100,16 @@ class Search:
         return [(row, bad) for row in self.rows for bad in row.bad]
 
     def verdict(self, *, whole: bool) -> Verdict:
-        """``whole``: the full set was searched, so a law that saw nothing leaves the answer unknown."""
+        """``whole``: the full set was searched, so a law that saw nothing, or a required situation that did not
+        occur, leaves the answer unknown."""
         verdicts = [bad.result.verdict for _, bad in self.bad]
         if self.executions:
-            verdicts.append(Verdict.UNKNOWN if whole and self.unseen_laws else Verdict.VALID)
+            too_little = whole and (self.unseen_laws or self.missing())
+            verdicts.append(Verdict.UNKNOWN if too_little else Verdict.VALID)
         return merge(verdicts)
 
     def add(self, other: Search) -> None:
-        """Put in what a search of other cases found."""
+        """Put in what a search of other cases or modes found."""
         self.rows += other.rows
         self.executions += other.executions
         self.seen.update(other.seen)
@@ -134,7 +120,7 @@ Progress = Callable[[Search], None]
 
 def search(
     cases: Sequence[Case] = tuple(CASES.values()),
-    modes: Sequence[Mode] = _MODES,
+    modes: Sequence[Mode] = tuple(MODES.values()),
     *,
     depth: int = 1,
     stop_at_first: bool = False,
@@ -153,36 +139,77 @@ def search(
     return found
 
 
+def search_with(
+    executor: Executor, cases: Sequence[Case], modes: Sequence[Mode], *, depth: int, progress: Progress
+) -> Search:
+    """``search``, shared among the workers of an executor, a case and a mode at a time; the rows come in the order of
+    ``search``."""
+    pairs: list[tuple[str, tuple[str, ...]]] = [(case.name, ()) for case in cases]
+    pairs += [(case.name, (mode.name,)) for case in cases for mode in modes if mode.fits(case)]
+    found = Search()
+    for part in executor.map(_search_one, *zip(*pairs, strict=True), itertools.repeat(depth)):
+        found.add(part)
+        progress(found)
+    return found
+
+
+def _search_one(case: str, modes: tuple[str, ...], depth: int) -> Search:
+    found = search([CASES[case]], [MODES[mode] for mode in modes], depth=depth)
+    if modes:  # the calm execution is a unit of its own
+        found.rows.pop(0)
+        found.executions -= 1
+    return found
+
+
 def _executions(cases: Sequence[Case], modes: Sequence[Mode], depth: int) -> Iterator[tuple[Row, Bad]]:
     """Every case without a strike first, in the row of a mode that does nothing; then the strikes."""
     calm: dict[str, Result] = {}
     for case in cases:
-        calm[case.name] = Execution(case).run()
+        calm[case.name] = Execution(case, skews=SKEWS).run()
         yield Row(case.name, CALM, len(calm[case.name].points)), Bad((), calm[case.name])
     for case in cases:
         for mode in modes:
             if mode.fits(case):
                 row = Row(case.name, mode.name, len(calm[case.name].points))
-                begun = Execution(case, strike_at(mode.after)).run() if mode.after else calm[case.name]
-                points = begun.points[sum(strike.after for strike in mode.after) :]
-                for one in struck_everywhere(case, mode, depth, points, mode.after):
+                for one in mode_executions(case, mode, depth, calm[case.name]):
                     yield row, one
 
 
-def search_in_parallel(
-    cases: Sequence[Case], modes: Sequence[Mode], *, depth: int, jobs: int, progress: Progress
-) -> Search:
-    """``search``, its cases shared among so many processes. ``progress`` is called after every case."""
-    found = Search()
-    # Fresh interpreters: a fork would copy whatever threads the caller has.
-    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=silence) as pool:
-        names = tuple(mode.name for mode in modes)
-        for part in pool.map(
-            _search_one, [case.name for case in cases], itertools.repeat(names), itertools.repeat(depth)
-        ):
-            found.add(part)
-            progress(found)
-    return found
+def mode_executions(case: Playable, mode: Mode, depth: int, calm: Result) -> Iterator[Bad]:
+    """Every execution of one mode on one case. ``calm``: the one without a strike."""
+    for prefix in mode.prefixes(calm.points):
+        begun = Execution(case, in_order(prefix), skews=SKEWS).run() if prefix else calm
+        points = begun.client_points if mode.client else begun.points
+        yield from struck_everywhere(case, mode, depth, points[sum(strike.after for strike in prefix) :], prefix)
+
+
+def struck_everywhere(
+    case: Playable, mode: Mode, depth: int, points: Sequence[str], before: tuple[Strike, ...] = ()
+) -> Iterator[Bad]:
+    """The executions of a case with one more strike than ``before``, at point 1, 2, 3, … until one is not reached;
+    after each, if there is depth left, those with yet another.
+
+    ``points``: the names of those to come, from an execution without the strike. Until it strikes, an execution is
+    the same, so a point where there is nothing to hit need not be played.
+    """
+    for n in itertools.count(1):
+        if mode.within is not None and n > mode.within:
+            return
+        strikes = (*before, mode.strike(n))
+        if n <= len(points) and not can_hit(strikes[-1].kind, points[n - 1]):
+            continue
+        plan = in_order(strikes, client=mode.client)
+        execution = Execution(case, plan, skews=SKEWS, excuses=len(strikes) >= MAX_MODEL_ATTEMPTS)
+        result = execution.run()
+        if execution.strikes_made < len(strikes):
+            return
+        if len(result.struck) < len(strikes):
+            continue  # nothing was left to say
+        yield Bad(strikes, result)
+        if depth > 1:
+            reached = sum(strike.after for strike in strikes)
+            left = (result.client_points if mode.client else result.points)[reached:]
+            yield from struck_everywhere(case, mode, depth - 1, left, strikes)
 
 
 def strikes_of(text: str) -> tuple[Strike, ...]:
@@ -194,42 +221,11 @@ def strikes_of(text: str) -> tuple[Strike, ...]:
     strikes: list[Strike] = []
     for part in text.split(","):
         name, _, n = part.strip().partition("@")
-        if name not in MODES or not n.isdecimal() or int(n) < 1:
-            raise ValueError(
-                f"expected MODE@POINT with a mode of {', '.join(MODES)} and a point from 1, found {part!r}"
-            )
-        mode = MODES[name]
-        strikes += [*(mode.after if not strikes else ()), mode.strike(int(n))]
+        if name not in MODES or MODES[name].client or not n.isdecimal() or int(n) < 1:
+            spoken = ", ".join(mode.name for mode in MODES.values() if not mode.client)
+            raise ValueError(f"expected MODE@POINT with a mode of {spoken} and a point from 1, found {part!r}")
+        strikes.append(MODES[name].strike(int(n)))
     return tuple(strikes)
-
-
-def _search_one(case: str, modes: tuple[str, ...], depth: int) -> Search:
-    return search([CASES[case]], [MODES[mode] for mode in modes], depth=depth)
-
-
-def struck_everywhere(
-    case: Case, mode: Mode, depth: int, points: Sequence[str], before: tuple[Strike, ...] = ()
-) -> Iterator[Bad]:
-    """The executions of a case with one more strike than ``before``, at point 1, 2, 3, … until one is not reached;
-    after each, if there is depth left, those with yet another.
-
-    ``points``: the names of those to come, from an execution without the strike. Until it strikes, an execution is
-    the same, so a point where there is nothing to hit need not be played.
-    """
-    for n in itertools.count(1):
-        strikes = (*before, mode.strike(n))
-        if n <= len(points) and not can_hit(strikes[-1].kind, points[n - 1]):
-            continue
-        execution = Execution(case, strike_at(strikes), excuses=len(strikes) >= MAX_MODEL_ATTEMPTS)
-        result = execution.run()
-        if execution.strikes_made < len(strikes):
-            return
-        if len(result.struck) < len(strikes):
-            continue  # nothing was left to say
-        yield Bad(strikes, result)
-        if depth > 1:
-            reached = sum(strike.after for strike in strikes)
-            yield from struck_everywhere(case, mode, depth - 1, result.points[reached:], strikes)
 
 
 def _count(found: Search, row: Row, one: Bad) -> None:
@@ -237,10 +233,10 @@ def _count(found: Search, row: Row, one: Bad) -> None:
     found.executions += 1
     for law in result.report.laws:
         found.seen[law.law.key] += law.seen
+    row.situations.update(result.situations)
     if one.strikes:
         row.strikes += 1
         row.valid += result.verdict is Verdict.VALID
-        row.struck.update(result.struck)
-        row.paths.update(result.paths)
+        row.struck.update(result.struck[-1:])
     if result.verdict is not Verdict.VALID:
         row.bad.append(one)

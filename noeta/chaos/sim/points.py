@@ -10,8 +10,10 @@ from typing import Final
 from noeta.backends.stores.around import READ_VERBS, WRITE_VERBS
 from noeta.chaos.sim.world import WORLD_POINTS
 
-STORE_POINTS: Final = tuple(f"{verb}.{side}" for verb in (*WRITE_VERBS, *READ_VERBS) for side in ("before", "after"))
-"""Around every call of a worker to its store: "not sent" and "landed, reply lost"."""
+SIDES: Final = ("before", "after")
+
+STORE_POINTS: Final = tuple(f"{verb}.{side}" for verb in (*WRITE_VERBS, *READ_VERBS) for side in SIDES)
+"""Around every call of a process to its store: "not sent" and "landed, reply lost"."""
 
 CODE_POINTS: Final = (
     "model.before",
@@ -24,3 +26,7 @@ CODE_POINTS: Final = (
 """What the runtime, and the scripted tools, name themselves."""
 
 REGISTERED: Final = (*STORE_POINTS, *CODE_POINTS, *WORLD_POINTS)
+
+_NOT_CALLED: Final = ("wake", "append_many", "task", "put_content", "get_content", "put_snapshot", "get_snapshot")
+UNUSED: Final = tuple(f"{verb}.{side}" for verb in _NOT_CALLED for side in SIDES)
+"""Points of verbs that neither a worker nor a client of this version calls at a yield point."""

@@ -1,15 +1,17 @@
-"""What a search found, as text for people: a table, the points it struck and those it never did, the story of each
-execution that was not valid."""
+"""What a search found, as text for people: a table, the points it struck and those it never did, the situations that
+occurred, and the story of each execution that was not valid."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
-from noeta.chaos.sim.exhaustive import KILLS, MODES, Bad, Row, Search
-from noeta.chaos.sim.points import REGISTERED
-from noeta.chaos.sim.run import Result, Strike
+from noeta.chaos.profiles import SIM_REQUIRED
+from noeta.chaos.sim.exhaustive import Bad, Row, Search
+from noeta.chaos.sim.modes import CALM, KILLS, MODES
+from noeta.chaos.sim.points import REGISTERED, UNUSED
+from noeta.chaos.sim.result import Result
 
 BAD_SHOWN: Final = 3
 """Executions told in full; the others are counted."""
@@ -21,19 +23,13 @@ WHY_LINES: Final = 12
 def table(found: Search) -> Iterator[str]:
     """A line per script."""
     width = max((len(row.case) for row in found.rows), default=0)
-    yield (
-        f"{'script':<{width}}  {'points':>6}  {'kills':>9}  {'names':>5}  {'other strikes':>13}  "
-        "recovery paths (all strikes)"
-    )
+    yield f"{'script':<{width}}  {'points':>6}  {'kills':>11}  {'names':>5}  {'other strikes':>13}"
     for case in dict.fromkeys(row.case for row in found.rows):
         rows = [row for row in found.rows if row.case == case]
         kills = [row for row in rows if row.mode in KILLS]
-        others = [row for row in rows if row.mode not in KILLS]
+        others = [row for row in rows if row.mode not in KILLS and row.mode != CALM]
         names = len({name for row in kills for name in row.struck})
-        paths: Counter[str] = sum((row.paths for row in rows), Counter())
-        yield (
-            f"{case:<{width}}  {rows[0].points:>6}  {share(kills):>9}  {names:>5}  {share(others):>13}  {listed(paths)}"
-        )
+        yield f"{case:<{width}}  {rows[0].points:>6}  {share(kills):>11}  {names:>5}  {share(others):>13}"
 
 
 def share(rows: Sequence[Row]) -> str:
@@ -52,27 +48,37 @@ def by_mode(found: Search) -> Iterator[str]:
     for mode in MODES.values():
         rows = [row for row in found.rows if row.mode == mode.name]
         if rows:
-            yield f"{mode.name:<14}  {share(rows):>11} valid  {mode.title}"
+            yield f"{mode.name:<14}  {share(rows):>13} valid  {mode.title}"
 
 
 def points(found: Search) -> Iterator[str]:
-    """Where workers were killed, by name, and the registered names where none ever was."""
+    """Where processes were killed, by name, and the registered names where none ever was."""
     killed = found.killed_at
-    yield f"killed at {len(killed)} of {len(REGISTERED)} registered points: {listed(killed)}"
-    never = [name for name in REGISTERED if name not in killed]
-    pairs = {name.rpartition(".")[0] for name in never if name.endswith(".before") and f"{name[:-7]}.after" in never}
-    single = [name for name in never if name.rpartition(".")[0] not in pairs]
-    whole = [f"{verb}.before/.after" for verb in sorted(pairs)]
-    yield f"never killed at: {', '.join(whole + single) or 'none'}"
+    reachable = [name for name in REGISTERED if name not in UNUSED]
+    reached = sum(name in killed for name in reachable)
+    yield f"killed at {reached} of {len(reachable)} registered points: {listed(killed)}"
+    never = [name for name in reachable if name not in killed]
+    yield f"never killed at: {', '.join(never) or 'none'}"
+    yield f"registered, and passed by no process of this version: {', '.join(UNUSED)}"
 
 
-def story(row: Row, bad: Bad) -> Iterator[str]:
+def happened(situations: Mapping[str, int], required: Mapping[str, int] = SIM_REQUIRED) -> Iterator[str]:
+    """The situations that occurred, and the required ones that did not; none is required of a part of the set."""
+    yield f"situations: {listed(situations)}"
+    if not required:
+        return
+    missing = [name for name, least in required.items() if situations.get(name, 0) < least]
+    yield f"required and never seen: {', '.join(missing) or 'none'}"
+
+
+def story(row: Row, bad: Bad, file: Path | None) -> Iterator[str]:
     """One execution that was not valid: why, and how to have it again."""
-    yield f"{row.case}, {spell(row, bad.strikes)}: {bad.result.verdict.value}"
+    where = "; ".join(bad.result.struck) or "no strike"
+    yield f"{row.case}, {row.mode} at {where}: {bad.result.verdict.value}"
     for line in reasons(bad.result):
         yield f"    {line}"
-    strikes = f" --strike {spell(row, bad.strikes)}" if bad.strikes else ""
-    yield f"    reproduce: noeta sim --script {row.case}{strikes} --trace"
+    if file is not None:
+        yield f"    reproduce: noeta sim replay {file}    smaller: noeta sim shrink {file}"
 
 
 def reasons(result: Result) -> list[str]:
@@ -80,9 +86,3 @@ def reasons(result: Result) -> list[str]:
     why = result.why()
     more = [f"({len(why) - WHY_LINES} more lines)"] if len(why) > WHY_LINES else []
     return why[:WHY_LINES] + more
-
-
-def spell(row: Row, strikes: Sequence[Strike]) -> str:
-    """Strikes as ``--strike`` takes them: kinds, each with the point it comes at since the one before."""
-    own = strikes[len(MODES[row.mode].after) :] if strikes else ()
-    return ",".join(f"{row.mode}@{strike.after}" for strike in own) or "no strike"

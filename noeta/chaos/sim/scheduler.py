@@ -3,7 +3,8 @@
 One operating system thread, one activity at a time, control passed only at yield points: so the order of
 everything is a function of the picker and of the strikes. Every yield point moves the clock by ``STEP`` and is
 one line of the trace. Time otherwise passes only when nobody can go on. The picker is asked which of the ready
-activities continues; the ``on_point`` hook sees every yield point first and may kill or freeze its process.
+activities continues, and what it decided otherwise than first-come-first-served is kept as ``turns``, which repeat
+it; the ``on_point`` hook sees every yield point first and may kill or freeze its process.
 
 Assumes that what runs inside never blocks the thread. After FoundationDB's simulation and TigerBeetle's VOPR.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -19,6 +21,7 @@ from typing import Final
 
 from greenlet import getcurrent, greenlet  # type: ignore[import-untyped]
 
+from noeta.chaos.schedule import Turn
 from noeta.core.ids import MICROS_PER_SECOND, micros
 from noeta.core.world import ProcessDied
 
@@ -66,13 +69,19 @@ class Trace:
 
 @dataclass(slots=True, eq=False)
 class Activity:
-    """A greenlet of a process. ``ticket`` counts its waits, so that an old timer does not end a new wait."""
+    """A greenlet of a process. ``ticket`` counts its waits, so that an old timer does not end a new wait.
+
+    ``key``: its process and name. ``resumed``: how often activities of this key have gone on. ``passed``: how often
+    it was ready since and another was picked.
+    """
 
     name: str
     process: SimProcess
     greenlet: greenlet
+    key: str
     ticket: int = 0
     waiting: bool = False
+    passed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +96,16 @@ class Crash:
 class SimProcess:
     """One simulated operating system process: what a kill or a freeze hits as a whole.
 
-    ``on_death`` is called by the scheduler once the process is dead and its activities are gone.
-    ``wall_offset`` (microseconds) is how wrong its wall clock is.
+    ``slot`` is the name that its successors get, too, ``incarnation`` (from 1) tells them apart. ``on_death`` is
+    called by the scheduler once the process is dead and its activities are gone. ``wall_offset`` (microseconds) is
+    how wrong its wall clock is.
     """
 
-    def __init__(self, scheduler: Scheduler, name: str, number: int, wall_offset: int = 0) -> None:
+    def __init__(self, scheduler: Scheduler, slot: str, incarnation: int, number: int, wall_offset: int = 0) -> None:
         self.scheduler = scheduler
-        self.name = name
+        self.slot = slot
+        self.incarnation = incarnation
+        self.name = f"{slot}#{incarnation}"
         self.number = number
         self.wall_offset = wall_offset
         self.alive = True
@@ -145,8 +157,9 @@ class SimProcess:
 class Scheduler:
     """Runs activities until ``halt`` is called, nothing is left to wait for, or a limit is reached."""
 
-    def __init__(self, seed: int, *, pick: Pick = first_come, trace: Trace | None = None) -> None:
+    def __init__(self, seed: int | str, *, pick: Pick = first_come, trace: Trace | None = None) -> None:
         self.seed = seed
+        self.pick = pick
         self.now = 0
         self.trace = trace if trace is not None else Trace()
         self.on_point: OnPoint = lambda process, name, facts: None
@@ -154,7 +167,14 @@ class Scheduler:
         self.crashes: list[Crash] = []
         self.halted = False
         self.processes: list[SimProcess] = []
-        self._pick = pick
+        self.turns: list[Turn] = []
+        self.switches = 0
+        """How often another activity went on than the one before."""
+        self.choices = 0
+        """How often more than one activity was ready."""
+        self.resumed: Counter[str] = Counter()
+        """How often activities of each key have gone on."""
+        self._last: Activity | None = None
         self._hub = getcurrent()
         self._ready: list[Activity] = []
         self._timers: list[tuple[int, int, int, Activity | None, Callable[[], None] | None]] = []
@@ -163,9 +183,9 @@ class Scheduler:
 
     # -- from outside --------------------------------------------------------------------------------------
 
-    def process(self, name: str, *, wall_offset_seconds: float = 0.0) -> SimProcess:
+    def process(self, slot: str, incarnation: int = 1, *, wall_offset_seconds: float = 0.0) -> SimProcess:
         """A new process without activities."""
-        process = SimProcess(self, name, len(self.processes) + 1, micros(wall_offset_seconds))
+        process = SimProcess(self, slot, incarnation, len(self.processes) + 1, micros(wall_offset_seconds))
         self.processes.append(process)
         return process
 
@@ -186,7 +206,7 @@ class Scheduler:
             self._end_dead()
             ready = self._eligible()
             if ready:
-                self._switch_to(ready[self._pick(ready)])
+                self._switch_to(self._chosen(ready))
             elif self._timers:
                 self.now = max(self.now, self._timers[0][0])
             else:
@@ -262,7 +282,7 @@ class Scheduler:
                     self.crashes.append(Crash(process.name, name, error))
             process.activities.remove(activity)
 
-        activity = Activity(name, process, greenlet(body, parent=self._hub))
+        activity = Activity(name, process, greenlet(body, parent=self._hub), f"{process.name}/{name}")
         process.activities.append(activity)
         self._ready.append(activity)
         return activity
@@ -285,8 +305,25 @@ class Scheduler:
     def _eligible(self) -> list[Activity]:
         return [activity for activity in self._ready if not activity.process.frozen]
 
+    def _chosen(self, ready: Sequence[Activity]) -> Activity:
+        if len(ready) == 1:
+            return ready[0]
+        self.choices += 1
+        place = self.pick(ready)
+        chosen = ready[place]
+        if place:
+            self.turns.append(Turn(chosen.key, self.resumed[chosen.key] + 1, chosen.passed))
+        for other in ready:
+            other.passed += 1
+        return chosen
+
     def _switch_to(self, activity: Activity) -> None:
         self._ready.remove(activity)
+        self.resumed[activity.key] += 1
+        activity.passed = 0
+        if activity is not self._last:
+            self.switches += 1
+            self._last = activity
         self.running = activity
         activity.greenlet.switch()
         self.running = None

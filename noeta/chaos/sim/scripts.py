@@ -6,10 +6,10 @@ Small on purpose: a search that strikes at every yield point costs the square of
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -18,6 +18,9 @@ from scripted_model.script import Arguments, Call, Cut, Empty, Fail, Kill, Odd, 
 from scripted_model.words import note_message, turn_message
 from scripted_model.workload import ScheduledMessage, ScriptedTask
 
+if TYPE_CHECKING:
+    from noeta.chaos.sim.cast import Cast
+
 LEASE_SECONDS: Final = 10.0
 RETRY_ATTEMPTS: Final = 3
 
@@ -25,12 +28,20 @@ RETRY_ATTEMPTS: Final = 3
 @dataclass(frozen=True, slots=True)
 class Case:
     """What one execution plays. ``says``: its messages may come at any moment without changing what is foretold,
-    so the search posts them at every yield point, too."""
+    so the search posts them at every yield point, too. ``unresolved``: so many times per task, its engine cannot be
+    had at first."""
 
     name: str
     tasks: tuple[ScriptedTask, ...]
     messages: tuple[ScheduledMessage, ...] = ()
     says: bool = False
+    unresolved: int = 0
+
+    def cast(self) -> Cast:
+        """Who plays it, anew."""
+        from noeta.chaos.sim.cast import ScriptedCast
+
+        return ScriptedCast(self)
 
     def foretold(self) -> tuple[Foretold, ...]:
         """What must come of every task."""
@@ -92,8 +103,8 @@ def noted(name: str, *steps: Step, delay: float) -> Case:
 def _tagged(step: Step, name: str, place: Iterator[int]) -> Step:
     if not isinstance(step, Tools):
         return step
-    replace = msgspec.structs.replace
-    return Tools(tuple(replace(c, arguments=replace(c.arguments, tag=f"{name}#{next(place)}")) for c in step.calls))
+    change = msgspec.structs.replace
+    return Tools(tuple(change(c, arguments=change(c.arguments, tag=f"{name}#{next(place)}")) for c in step.calls))
 
 
 _TWO: Final = (one_shot("two-a", calls("plain"), Say()), one_shot("two-b", calls("retry_safe"), Say()))
@@ -129,10 +140,12 @@ _CASES: Final = (
     Case("two-tasks", (*_TWO[0].tasks, *_TWO[1].tasks)),
     noted("noted", Tools((call("slow", seconds=2.0),)), Say(), delay=1.0),
     noted("noted-late", calls("plain"), Say(), delay=30.0),
+    interactive("interactive-short", Turn((Say(),)), Turn((calls("retry_safe"), Say())), says=True),
     interactive(
         "interactive-hurt", Turn((calls("plain"), Cut())), Turn((Fail(),)), Turn((calls("recoverable"), Say()))
     ),
     interactive("interactive-killer", Turn((calls("plain"), Kill())), Turn((Say(),))),
+    replace(one_shot("unresolved", calls("plain"), Say()), unresolved=2),
 )
 
 CASES: Final = MappingProxyType({case.name: case for case in _CASES})

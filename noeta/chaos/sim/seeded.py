@@ -1,29 +1,30 @@
 """One seed, one execution: several workers, a drawn workload, and everything else left to chance that a seed repeats.
 
-Chance picks who goes on at every yield point, when workers are killed or frozen or lose a call, how wrong their
-clocks are, and what the tasks are. Exhaustion finds what one strike can do; this looks for what several do
-together.
+Chance picks who goes on at every yield point, when processes are killed or paused or lose a call, how long calls
+take, how wrong clocks are, and what the tasks are. Exhaustion finds what one strike can do; this looks for what
+several do together. Two strategies: ``random`` asks at every choice and at every point; ``pct`` gives every activity
+a priority, lets it fall at few places drawn beforehand, and strikes at points drawn beforehand.
 """
 
 from __future__ import annotations
 
-import hashlib
-import logging
-from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
-from multiprocessing import get_context
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from invariants import Verdict, merge
-from invariants.laws.script_finished import EXCUSED_MAX
-from noeta.chaos.sim.run import Execution, Result, Strike, StrikeKind, can_hit
-from noeta.chaos.sim.scheduler import Activity, SimProcess, Trace
+from noeta.chaos.schedule import CLIENT, Kind
+from noeta.chaos.sim import picks
+from noeta.chaos.sim.result import Result
+from noeta.chaos.sim.run import Execution, skews_of
+from noeta.chaos.sim.scheduler import Pick, SimProcess, Trace
 from noeta.chaos.sim.scripts import LEASE_SECONDS, RETRY_ATTEMPTS, Case
+from noeta.chaos.sim.server import MakeStore
+from noeta.chaos.sim.strikes import Plan, Strike, can_hit, nothing
 from noeta.core.ids import micros
-from scripted_model import Kind, Profile, workload
+from scripted_model import Kind as ScriptKind
+from scripted_model import Profile, workload
 from scripted_model.seeds import Stream, child_seed
 
 STRIKES_WITHIN: Final = micros(20 * LEASE_SECONDS)
@@ -35,127 +36,93 @@ STRIKES_MAX: Final = 8
 CLOCK_SKEW_SECONDS: Final = 3600.0
 """How wrong a worker's wall clock may be, both ways: it must not matter."""
 
-KINDS: Final[MappingProxyType[StrikeKind, int]] = MappingProxyType(
-    {"kill": 3, "freeze": 4, "unavailable": 1, "unknown_lost": 1, "unknown_landed": 2, "unknown_later": 2}
+PCT_DEPTH: Final = 3
+"""Bugs of this depth are what ``pct`` is promised to meet: so many ordering constraints make them happen."""
+
+KINDS: Final[Mapping[Kind, int]] = MappingProxyType(
+    {
+        Kind.KILL: 3,
+        Kind.PAUSE: 4,
+        Kind.TERMINATE: 1,
+        Kind.STORE_UNAVAILABLE: 1,
+        Kind.UNKNOWN_LOST: 1,
+        Kind.UNKNOWN_LANDED: 2,
+        Kind.UNKNOWN_LATER: 2,
+        Kind.SLOW: 3,
+    }
 )
-"""What strikes, by weight."""
+"""What strikes a worker, by weight. The client is only ever killed."""
 
 
-SEEDS_PER_CHUNK: Final = 10
-"""Seeds handed to a process at once."""
+class Strategy(StrEnum):
+    """How a seed decides."""
+
+    RANDOM = "random"
+    PCT = "pct"
 
 
 @dataclass(slots=True)
 class _Chance:
-    """The draws of one run."""
+    """Strikes at random: at each point with the same chance, until none is left."""
 
-    pick: Stream
-    strikes: Stream
+    draws: Stream
     left: int
     chance: float
 
-    def picks(self, ready: Sequence[Activity]) -> int:
-        """Any of the ready ones, each as likely."""
-        return self.pick.below(len(ready)) if len(ready) > 1 else 0
-
-    def plan(self, execution: Execution, process: SimProcess, point: str) -> None:
-        """Perhaps hit this worker here."""
-        if not self.left or execution.scheduler.now > STRIKES_WITHIN or not self.strikes.chance(self.chance):
+    def plan(self, execution: Execution, process: SimProcess, point: str, facts: Mapping[str, object]) -> None:
+        """Perhaps hit this process here."""
+        if not self.left or execution.scheduler.now > STRIKES_WITHIN or not self.draws.chance(self.chance):
             return
-        kind = self.strikes.weighted(KINDS)
-        seconds = self.strikes.seconds(0.05, 3.0) * LEASE_SECONDS if kind == "freeze" else 0.0
-        if can_hit(kind, point) and execution.strike(process, point, Strike(kind, 0, seconds, spare=False)):
+        strike = _drawn(self.draws, process)
+        if can_hit(strike.kind, point) and execution.strike(process, point, strike):
             self.left -= 1
 
 
-@dataclass(frozen=True, slots=True)
-class Seed:
-    """What the execution of one seed came to. ``outcomes``: how many tasks it had."""
-
-    seed: int
-    verdict: Verdict
-    why: tuple[str, ...]
-    trace_hash: str
-    outcomes: int
-    excused: int
-    struck: Counter[str]
-    paths: Counter[str]
-
-
 @dataclass(slots=True)
-class Seeds:
-    """What many seeds came to. ``bad``: those that are not valid."""
+class _Places:
+    """Strikes at points drawn beforehand among so many; where one cannot hit, it waits for the next that it can."""
 
-    count: int = 0
-    tasks: int = 0
-    excused: int = 0
-    bad: list[Seed] = field(default_factory=list)
-    struck: Counter[str] = field(default_factory=Counter)
-    paths: Counter[str] = field(default_factory=Counter)
-    _hash: hashlib._Hash = field(default_factory=hashlib.sha256)
+    draws: Stream
+    places: list[int]
+    passed: int = 0
 
-    @property
-    def verdict(self) -> Verdict:
-        """Excused outcomes are fine one by one; where they are many, too little was tested."""
-        enough = Verdict.VALID if self.excused <= EXCUSED_MAX * self.tasks else Verdict.UNKNOWN
-        return merge([one.verdict for one in self.bad] + [enough] * bool(self.count))
-
-    @property
-    def trace_hash(self) -> str:
-        """One hash over the traces of all, in order of their seeds."""
-        return self._hash.hexdigest()
-
-    def add(self, one: Seed) -> None:
-        """Count the next seed."""
-        self.count += 1
-        self.tasks += one.outcomes
-        self.excused += one.excused
-        self.struck.update(one.struck)
-        self.paths.update(one.paths)
-        self._hash.update(f"{one.seed} {one.trace_hash}\n".encode())
-        if one.verdict is not Verdict.VALID:
-            self.bad.append(one)
+    def plan(self, execution: Execution, process: SimProcess, point: str, facts: Mapping[str, object]) -> None:
+        """Hit this process here if it is the place."""
+        self.passed += 1
+        if self.places and self.passed >= self.places[0]:
+            strike = _drawn(self.draws, process)
+            if can_hit(strike.kind, point) and execution.strike(process, point, strike):
+                self.places.pop(0)
 
 
-def run_seeds(first: int, last: int, *, jobs: int, progress: Callable[[Seeds], None]) -> Seeds:
-    """The seeds from ``first`` to ``last``, shared among so many processes."""
-    found = Seeds()
-    seeds = range(first, last + 1)
-    if jobs == 1 or len(seeds) < SEEDS_PER_CHUNK:
-        for seed in seeds:
-            found.add(summary(seed))
-            progress(found)
-        return found
-    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=silence) as pool:
-        for one in pool.map(summary, seeds, chunksize=SEEDS_PER_CHUNK):
-            found.add(one)
-            progress(found)
-    return found
+def _drawn(draws: Stream, process: SimProcess) -> Strike:
+    kind = Kind.KILL if process.slot == CLIENT else draws.weighted(KINDS)
+    match kind:
+        case Kind.PAUSE:
+            seconds = draws.seconds(0.05, 3.0) * LEASE_SECONDS
+            return Strike(kind, seconds=round(seconds, 3), spare=draws.chance(0.2))
+        case Kind.UNKNOWN_LATER:
+            return Strike(kind, seconds=round(draws.seconds(0.05, 1.5) * LEASE_SECONDS, 3))
+        case Kind.SLOW:
+            return Strike(kind, seconds=round(draws.seconds(0.01, 1.5) * LEASE_SECONDS, 3))
+        case Kind.KILL:
+            return Strike(kind, respawn=draws.choice((0.0, 0.0, draws.seconds(0.1, 2.0) * LEASE_SECONDS)))
+        case _:
+            return Strike(kind)
 
 
-def summary(seed: int) -> Seed:
-    """The execution of a seed, without what only its own teller needs."""
-    result = run_seed(seed)
-    why = () if result.verdict is Verdict.VALID else tuple(result.why())
-    return Seed(
-        seed,
-        result.verdict,
-        why,
-        result.trace_hash,
-        result.report.tasks,
-        result.excused,
-        Counter(result.struck),
-        Counter(result.paths),
-    )
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a seed plays, before chance has its way."""
+
+    case: Case
+    workers: int
+    strikes: int
+    chance: float
 
 
-def silence() -> None:
-    """What workers log goes to nobody: an execution is judged by its evidence."""
-    logging.getLogger("noeta").setLevel(logging.CRITICAL + 1)
-
-
-def run_seed(seed: int, *, keep_trace: bool = False) -> Result:
-    """The execution of a seed: the same in every process."""
+def shape_of(seed: int) -> Shape:
+    """The workload and the size of a seed."""
     shape = Stream(seed, "shape")
     profile = Profile(
         lease_seconds=LEASE_SECONDS,
@@ -163,24 +130,48 @@ def run_seed(seed: int, *, keep_trace: bool = False) -> Result:
         spread_leases=shape.choice((0.0, 0.5, 2.0)),
     )
     load = workload(child_seed(seed, "workload"), shape.between(1, 5), profile)
-    hurt = {task.id for task in load.tasks if task.script.kind == Kind.INTERACTIVE_HURT.value}
+    hurt = {task.id for task in load.tasks if task.script.kind == ScriptKind.INTERACTIVE_HURT.value}
     # A note that comes after a turn that fails makes it fail again, which nobody foretells.
     said = tuple(message for message in load.messages if message.kind == "turn" or message.task not in hurt)
-    case = Case(f"seed {seed}", load.tasks, said)
-    chance = _Chance(
-        Stream(seed, "pick"),
-        Stream(seed, "strikes"),
-        shape.between(1, STRIKES_MAX),
-        shape.choice((0.005, 0.02, 0.06)),
-    )
-    skew = Stream(seed, "skew")
-    return Execution(
-        case,
-        chance.plan,
-        seed=seed,
-        pick=chance.picks,
-        workers=shape.between(1, 3),
-        excuses=True,
-        trace=Trace(keep=keep_trace),
-        skew=lambda: skew.seconds(-CLOCK_SKEW_SECONDS, CLOCK_SKEW_SECONDS),
-    ).run()
+    strikes, chance = shape.between(1, STRIKES_MAX), shape.choice((0.005, 0.02, 0.06))
+    unresolved = shape.choice((0, 0, 0, 0, 1))
+    return Shape(Case(f"seed {seed}", load.tasks, said, unresolved=unresolved), shape.between(1, 3), strikes, chance)
+
+
+def run_seed(
+    seed: int,
+    *,
+    strategy: Strategy = Strategy.RANDOM,
+    pct_depth: int = PCT_DEPTH,
+    keep_trace: bool = False,
+    make_store: MakeStore | None = None,
+) -> Result:
+    """The execution of a seed: the same in every process, under every Python."""
+    shape = shape_of(seed)
+    skew = skews_of(seed, CLOCK_SKEW_SECONDS)
+    skews = {f"w{number}": skew(f"w{number}") for number in range(1, STRIKES_MAX + shape.workers + 1)}
+
+    def execution(plan: Plan, pick: Pick) -> Execution:
+        return Execution(
+            shape.case,
+            plan,
+            seed=seed,
+            pick=pick,
+            workers=shape.workers,
+            excuses=True,
+            trace=Trace(keep=keep_trace),
+            skews=skews,
+            make_store=make_store,
+        )
+
+    strikes = Stream(seed, "strikes")
+    if strategy is Strategy.RANDOM:
+        chance = _Chance(strikes, shape.strikes, shape.chance)
+        return execution(chance.plan, picks.at_random(Stream(seed, "pick"))).run()
+    # A calm execution says how many choices and points there are to draw from.
+    measured = picks.ByPriority(Stream(seed, "pick"), depth=1, choices=1)
+    calm = execution(nothing, measured).run()
+    points = len(calm.points) + len(calm.client_points)
+    places = sorted(strikes.between(1, points) for _ in range(shape.strikes))
+    pick = picks.ByPriority(Stream(seed, "pick"), depth=pct_depth, choices=measured.choices)
+    return execution(_Places(strikes, places).plan, pick).run()

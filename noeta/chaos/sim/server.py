@@ -12,25 +12,30 @@ from typing import Final, TypeVar
 from invariants.evidence import FinalRow, LogEntry, Sample
 from noeta.backends.stores.around import Call
 from noeta.backends.stores.memory import MemoryStore
+from noeta.chaos.schedule import Kind
 from noeta.chaos.sim.scheduler import WALL_START, Scheduler, SimProcess
 from noeta.chaos.sim.world import ProcessStore, SimEvent
 from noeta.core.errors import CommitUnknown, NoetaError, StoreUnavailable
+from noeta.core.events import numbers_taken
 from noeta.core.ids import MICROS_PER_SECOND, sha256_text
 from noeta.core.limits import PAGE_ENTRIES_MAX
-from noeta.core.store import Claim, Claims, LogPage
+from noeta.core.store import Claim, Claims, LogPage, Store
 from noeta.core.task import Status, TaskRow
 
 T = TypeVar("T")
+MakeStore = Callable[[Callable[[], float]], Store]
+"""Makes an empty store that decides by this clock, in seconds since the Unix epoch."""
 
 _PAST_EVERY_LOG: Final = 1_000_000_000
 """A seq beyond the end of any log: reading after it gives the row and the inbox alone."""
 
 
 class Server:
-    """A memory store on the scheduler's clock, and what can be seen of it from inside."""
+    """A store on the scheduler's clock (the memory store, unless another is given), and what can be seen of it from
+    inside. Every row that a call touched is a line of the trace: equal traces are equal answers."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self.store = MemoryStore(lambda: (WALL_START + scheduler.now) / MICROS_PER_SECOND)
+    def __init__(self, scheduler: Scheduler, make_store: MakeStore = MemoryStore) -> None:
+        self.store = make_store(lambda: (WALL_START + scheduler.now) / MICROS_PER_SECOND)
         self.samples: list[Sample] = []
         self.leaks: list[str] = []
         self.on_empty_claim: Callable[[SimProcess], None] = lambda process: None
@@ -38,7 +43,8 @@ class Server:
         self.on_grant: Callable[[SimProcess, Sequence[Claim]], None] = lambda process, claims: None
         self._scheduler = scheduler
         self._watchers: list[SimEvent] = []
-        self._spoiled: dict[str, tuple[str, float]] = {}
+        self._spoiled: dict[str, tuple[Kind, float]] = {}
+        self._holders: dict[tuple[str, int], str] = {}
 
     @property
     def now(self) -> int:
@@ -55,26 +61,52 @@ class Server:
             leak = f"{process.name} is dead and called {call.verb}"
             self.leaks.append(leak)
             self._scheduler.note(process.name, "LEAK", {"verb": call.verb})
-        spoiled = self._spoiled.pop(process.name, None)
+        caller = self._scheduler.running
+        spoiled = self._spoiled.pop(caller.key, None) if caller is not None else None
         if spoiled is None:
             return self._answer(process, call, do)
-        outcome, later_seconds = spoiled
-        if outcome == "unavailable":
-            raise StoreUnavailable(f"{call.verb} was not sent")
-        if outcome == "unknown_landed":
-            self._answer(process, call, do)
-        if outcome == "unknown_later":
-            self._scheduler.at(later_seconds, lambda: self._land(process, call, do))
+        kind, seconds = spoiled
+        match kind:
+            case Kind.SLOW:
+                return self._slowly(process, call, do, seconds)
+            case Kind.STORE_UNAVAILABLE:
+                raise StoreUnavailable(f"{call.verb} was not sent")
+            case Kind.UNKNOWN_LANDED:
+                self._answer(process, call, do)
+            case Kind.UNKNOWN_LATER:
+                self._scheduler.at(seconds, lambda: self._land(process, call, do))
+            case _:
+                assert kind is Kind.UNKNOWN_LOST, kind
         raise CommitUnknown(f"the connection broke in the middle of {call.verb}")
 
-    def spoil(self, process: SimProcess, outcome: str, later_seconds: float) -> None:
-        """Spoil this process's next call."""
-        self._spoiled[process.name] = (outcome, later_seconds)
+    def spoil(self, kind: Kind, seconds: float) -> None:
+        """Spoil the next call of the activity that runs."""
+        assert self._scheduler.running is not None
+        self._spoiled[self._scheduler.running.key] = (kind, seconds)
 
     def _answer(self, process: SimProcess, call: Call, do: Callable[[], T]) -> T:
         answer = do()
         if call.writes:
             self._saw(process, call, answer)
+        return answer
+
+    def _slowly(self, process: SimProcess, call: Call, do: Callable[[], T], seconds: float) -> T:
+        """A call that is on its way for so long. It arrives, whatever becomes of its sender meanwhile."""
+        answers: list[T | NoetaError] = []
+        arrived = SimEvent(process)
+
+        def arrive() -> None:
+            try:
+                answers.append(self._answer(process, call, do))
+            except NoetaError as error:
+                answers.append(error)
+            arrived.fire()
+
+        self._scheduler.at(seconds, arrive)
+        arrived.block()
+        (answer,) = answers
+        if isinstance(answer, NoetaError):
+            raise answer
         return answer
 
     def _land(self, process: SimProcess, call: Call, do: Callable[[], object]) -> None:
@@ -113,19 +145,32 @@ class Server:
         """Every row at the end, with what its inbox holds and what its ending stamped."""
         for row in self.store.tasks():
             page = self.inbox(row.id)
-            # The contract has no read for stamps; the reference store keeps them with its items.
-            items = self.store._tasks[row.id].items
-            stamped = tuple(item.number for item in items if item.unread_at is not None)
+            stamped = self._stamped(page) if row.status is Status.TERMINAL else ()
             yield FinalRow(self.now, page.row, page.unread, stamped, page.inbox_seen)
 
-    def held_by(self, worker: str) -> Iterable[TaskRow]:
-        """The rows a worker holds right now."""
-        return [row for row in self.store.tasks() if row.worker == worker]
+    def held_by(self, process: SimProcess) -> Iterable[TaskRow]:
+        """The rows a process holds right now. Its predecessor of the same name may hold others."""
+        return [
+            row
+            for row in self.store.tasks()
+            if row.token is not None and self._holders.get((row.id, row.epoch)) == process.name
+        ]
+
+    def _stamped(self, page: LogPage) -> tuple[int, ...]:
+        """The items that the ending of a task stamped unread."""
+        if isinstance(self.store, MemoryStore):
+            items = self.store._tasks[page.row.id].items
+            return tuple(item.number for item in items if item.unread_at is not None)
+        # The contract has no read for stamps: what nobody took was stamped.
+        entries = self.store.read(page.row.id, limit=PAGE_ENTRIES_MAX).entries
+        taken = {number for entry in entries for number in numbers_taken(entry.event)}
+        return tuple(number for number in range(1, page.row.inbox_seq + 1) if number not in taken)
 
     def _saw(self, process: SimProcess, call: Call, answer: object) -> None:
         touched: tuple[str, ...] = () if call.task_id is None else (call.task_id,)
         if isinstance(answer, Claims):
             touched = (*(claim.task_id for claim in answer.claims), *answer.stale_requeued)
+            self._holders.update({(claim.task_id, claim.epoch): process.name for claim in answer.claims})
             if answer.claims:
                 self.on_grant(process, answer.claims)
             else:
@@ -136,7 +181,24 @@ class Server:
             self.on_work(process)
         for task_id in touched:
             page = self.inbox(task_id)
+            self._scheduler.note("store", task_id, _told(page))
             self.samples.append(FinalRow(self.now, page.row, page.unread).as_sample())
         for event in self._watchers:
             event.fire()
         self._watchers.clear()
+
+
+def _told(page: LogPage) -> dict[str, object]:
+    """A row and its inbox as facts of the trace."""
+    row = page.row
+    return {
+        "is": f"{'kept ' if row.kept else ''}{row.status.value}",
+        "epoch": row.epoch,
+        "token": row.token,
+        "seq": row.last_seq,
+        "inbox": f"{row.inbox_seq}/{len(page.unread)}",
+        "ready": row.ready_at,
+        "lease": row.lease_until,
+        "waits": f"{row.wake_key}/{row.wake_missing}",
+        "bounds": f"{row.takeovers}/{row.fail_attempts}",
+    }

@@ -8,77 +8,99 @@ from typing import Final
 
 from invariants.evidence import Attempt
 from noeta.chaos.recording import MemorySink, RecordingStore
+from noeta.chaos.sim.cast import Cast
 from noeta.chaos.sim.scheduler import SimProcess
-from noeta.chaos.sim.scripts import LEASE_SECONDS, RETRY_ATTEMPTS
+from noeta.chaos.sim.scripts import LEASE_SECONDS
 from noeta.chaos.sim.server import Server
 from noeta.chaos.sim.world import SimWorld
+from noeta.core.fold import TaskState
 from noeta.core.ids import micros
-from noeta.core.retry import RetryPolicy
+from noeta.core.runner import Engine
+from noeta.core.store import Store
+from noeta.runtime.app import WorkerApp
+from noeta.runtime.content_store import ContentStore
+from noeta.runtime.dispatcher import Dispatcher
+from noeta.runtime.event_log import EventLog
 from noeta.runtime.reliability import ReliabilityEvent
-from noeta.runtime.worker import WorkerLoop
-from noeta.testing.profile import bundle
-from scripted_model.app import make_engine
-from scripted_model.journal import Effect, JournalBook, MemoryJournal
+from noeta.runtime.service import ReleasingLoop
 
 POLL_SECONDS: Final = LEASE_SECONDS / 2
 """Virtual time is free, yield points are not: an idle worker looks twice a lease."""
 
 HEARTBEAT_SECONDS: Final = LEASE_SECONDS / 3
+GRACE_SECONDS: Final = LEASE_SECONDS
+
+
+@dataclass(frozen=True)
+class SimRuntime:
+    """Implements ``noeta.runtime.worker.WorkerRuntime`` for one simulated process."""
+
+    app: WorkerApp
+    store: Store
+    world: SimWorld
+
+    @property
+    def engine(self) -> Engine:
+        """There is no single engine: ``resolve_engine`` names one for each task."""
+        raise AssertionError("a simulated worker resolves its engines")
+
+    @property
+    def event_log(self) -> EventLog:
+        """The log of the store."""
+        return EventLog(self.store)
+
+    @property
+    def content_store(self) -> ContentStore:
+        """The contents of the store."""
+        return ContentStore(self.store)
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """Claims over every queue."""
+        return Dispatcher(self.store, queues=None, world=self.world)
+
+    def resolve_engine(self, task: TaskState) -> Engine:
+        """The app's engine for this task."""
+        return self.app.resolve(task)
 
 
 @dataclass(frozen=True, slots=True)
-class CutJournal:
-    """Implements ``scripted_model.journal.Journal``: a process's journal, which is as dead as its process."""
+class SimWorker:
+    """A started worker. ``attempts``: what it asked of its store so far, also after its death. ``stop``: SIGTERM."""
 
-    inner: MemoryJournal
-    process: SimProcess
-
-    def effect(self, *, task: str, call: str, tool: str, tag: str, start: int) -> None:
-        self.process.check()
-        self.inner.effect(task=task, call=call, tool=tool, tag=tag, start=start)
-
-    def death(self, *, task: str, call: str, start: int) -> None:
-        self.process.check()
-        self.inner.death(task=task, call=call, start=start)
-
-    def find(self, task: str, call: str) -> Effect | None:
-        self.process.check()
-        return self.inner.find(task, call)
+    attempts: Callable[[], tuple[Attempt, ...]]
+    stop: Callable[[], None]
 
 
-def start_worker(
-    process: SimProcess, server: Server, book: JournalBook, *, die: Callable[[], None]
-) -> Callable[[], tuple[Attempt, ...]]:
-    """Start a worker loop in this process; what it asked of its store can be read at any time, also after its
-    death. ``die`` is how its scripts kill it."""
+def start_worker(process: SimProcess, server: Server, cast: Cast, *, die: Callable[[], None]) -> SimWorker:
+    """Start a worker in this process: a loop that gives its task back when it is told to stop, as `noeta worker`
+    runs it. ``die`` is how its scripts kill it. The process ends with its loop."""
     world = SimWorld(process)
     sink = MemorySink()
     store = RecordingStore(
         server.handle(process), sink, process=process.name, clock=lambda: micros(process.scheduler.now / 1e6)
     )
-    journal = CutJournal(
-        MemoryJournal(book, process.name, lambda: process.scheduler.now / 1e6, process.number), process
-    )
-    engine = make_engine(
-        journal,
-        retry=RetryPolicy(max_attempts=RETRY_ATTEMPTS),
-        die=die,
-        pause=lambda seconds: world.event().wait(seconds),
-    )
 
     def told(event: ReliabilityEvent) -> None:
         process.scheduler.note(process.name, f"tells {event.kind}", {"task": event.task_id})
 
-    loop = WorkerLoop(
-        bundle(store, engine, world=world),
-        worker_id=process.name,
+    loop = ReleasingLoop(
+        SimRuntime(cast.app(process, world, die), store, world),
+        worker_id=process.slot,
         lease_seconds=LEASE_SECONDS,
         poll_interval=POLL_SECONDS,
         heartbeat_interval=HEARTBEAT_SECONDS,
         stale_sweep_interval=LEASE_SECONDS,
         timer_poll_interval=LEASE_SECONDS,
+        shutdown_grace_s=GRACE_SECONDS,
         step_poll_s=LEASE_SECONDS,
         reliability_sink=told,
     )
-    process.start("loop", loop.run_forever)
-    return lambda: sink.attempts
+
+    def run() -> None:
+        loop.run_forever()
+        process.scheduler.note(process.name, "exits", {})
+        process.kill()
+
+    process.start("loop", run)
+    return SimWorker(lambda: sink.attempts, loop.stop)

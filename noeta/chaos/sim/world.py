@@ -50,6 +50,12 @@ class SimEvent:
         self._process.check()
         return self.flag
 
+    def block(self) -> None:
+        """Wait without a yield point of its own: inside a store call, which has none."""
+        me = self._process.scheduler.running
+        assert me is not None and not self.flag
+        self._process.scheduler.block(me, [self.waiters], None)
+
     def wait(self, timeout: float | None = None) -> bool:
         _wait(self._process, WAIT, (self,), timeout)
         return self.flag
