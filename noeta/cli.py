@@ -11,10 +11,12 @@ from typing import Final
 
 import typer
 
+from noeta.commands.certify import certify
 from noeta.commands.check import check
 from noeta.commands.cluster import cluster
+from noeta.commands.doctor import doctor
 from noeta.commands.migrate import migrate
-from noeta.commands.sim import sim
+from noeta.commands.sim import app as sim
 from noeta.commands.worker import worker
 from noeta.core.errors import BadInput, NoetaError
 
@@ -36,7 +38,9 @@ app.command()(worker)
 app.command()(migrate)
 app.command()(cluster)
 app.command()(check)
-app.command()(sim)
+app.command()(certify)
+app.command()(doctor)
+app.add_typer(sim, name="sim")
 
 
 def main() -> None:

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-import pytest
-import typer
+from pathlib import Path
 
+import pytest
+
+from noeta.chaos.schedule import from_json
 from noeta.chaos.sim import seeded
 from noeta.chaos.sim.scripts import CASES
-from noeta.commands import sim as command
-from noeta.core.errors import BadInput
+from noeta.cli import BAD_USAGE, run
+from noeta.commands.sim import HARNESS_ERROR
 from noeta.core.runner.runner import Runner
 
 
+@pytest.fixture(autouse=True)
+def somewhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 def sim(*args: str) -> int:
-    app = typer.Typer()
-    app.command()(command.sim)
-    result = app(list(args), standalone_mode=False)
-    assert isinstance(result, int)
-    return result
+    return run(["sim", *args])
 
 
 def test_one_script_is_searched_and_the_last_line_says_how_it_went(capsys: pytest.CaptureFixture[str]) -> None:
     assert sim("--script", "errors-refused", "--jobs", "1") == 0
 
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1].startswith("valid: 62 of 62 strikes survived, 63 executions, 1 scripts")
+    assert lines[-1].startswith("valid: ")
+    assert "1 scripts" in lines[-1]
     assert any(line.startswith("killed at ") for line in lines)
     assert any(line.startswith("never killed at: ") for line in lines)
-    assert any(line.split()[:3] == ["errors-refused", "15", "15/15"] for line in lines)
+    assert any(line.startswith("situations: ") for line in lines)
+    assert not any(line.startswith("required and never seen: ") for line in lines), "a part is not asked for everything"
+    assert any(line.split()[:2] == ["errors-refused", "15"] for line in lines)
 
 
 def test_a_seed_prints_its_trace_and_the_hash_that_names_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,10 +46,30 @@ def test_a_seed_prints_its_trace_and_the_hash_that_names_it(capsys: pytest.Captu
     assert lines[-1].endswith(f"trace {result.trace_hash}")
 
 
-def test_many_seeds_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
-    assert sim("--seeds", "0..4") == 0
+def test_a_saved_schedule_is_played_again_with_the_same_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sim("--seed", "17", "--strategy", "pct", "--save", "kept/17.json") == 0
+    first = capsys.readouterr().out.splitlines()[-1]
 
-    assert capsys.readouterr().out.splitlines()[-1].startswith("valid: 5 of 5 seeds from 0 to 4")
+    assert sim("replay", "kept/17.json") == 0
+
+    again = capsys.readouterr().out.splitlines()[-1]
+    assert again.rpartition("trace ")[2] == first.rpartition("trace ")[2]
+    assert from_json(Path("kept/17.json").read_text()).play is not None
+
+
+def test_many_seeds_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sim("--seeds", "0..4", "--jobs", "1", "--verify-determinism") == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1].startswith("valid: 5 of 5 seeds from 0 to 4")
+    assert "5 run twice" in lines[-1]
+    assert any(line.startswith("context switches a seed: ") for line in lines)
+
+
+def test_one_seed_over_two_stores_has_one_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sim("--seeds", "1..2", "--stores", "sqlite") == 0
+
+    assert capsys.readouterr().out.splitlines()[-1].startswith("valid: 2 seeds over memory, sqlite: 0 traces differ")
 
 
 def test_strikes_can_be_repeated_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,40 +88,57 @@ def test_a_broken_promise_is_told_with_the_line_that_repeats_it(
     assert sim("--script", "interactive", "--mode", "kill", "--jobs", "1") == 1
 
     out = capsys.readouterr().out
-    repeat = next(line for line in out.splitlines() if "reproduce: noeta sim " in line)
+    repeat = next(line for line in out.splitlines() if "reproduce: noeta sim replay " in line)
+    file = repeat.partition("noeta sim replay ")[2].split()[0]
     assert out.splitlines()[-1].startswith("invalid: ")
-    assert sim(*repeat.partition("noeta sim ")[2].split()) == 1
+    assert sim("replay", file) == 1
+    monkeypatch.undo()
 
 
 def test_an_error_of_the_simulator_is_neither_valid_nor_invalid(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(seed: int, *, keep_trace: bool = False) -> None:
+    def broken(seed: int) -> None:
         raise RuntimeError("on purpose")
 
-    monkeypatch.setattr(seeded, "run_seed", broken)
+    monkeypatch.setattr(seeded, "shape_of", broken)
 
-    assert sim("--seed", "1") == command.HARNESS_ERROR
+    assert sim("--seed", "1") == HARNESS_ERROR
     assert "on purpose" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    "args",
+    ("args", "named"),
     [
-        ["--script", "nonsense"],
-        ["--mode", "nonsense"],
-        ["--seed", "1", "--seeds", "1..2"],
-        ["--seeds", "2..1"],
-        ["--seeds", "1..x"],
-        ["--trace"],
-        ["--strike", "kill@1"],
-        ["--script", "plain", "--strike", "kill"],
-        ["--script", "plain", "--strike", "kill@100000"],
+        (["--script", "nonsense"], "script"),
+        (["--mode", "nonsense"], "mode"),
+        (["--seed", "1", "--seeds", "1..2"], "exclude each other"),
+        (["--seeds", "2..1"], "seeds"),
+        (["--seeds", "1..x"], "seeds"),
+        (["--seeds", "1..2", "--stores", "memory,oracle"], "stores"),
+        (["--seeds", "1..2", "--executor", "telepathy"], "executor"),
+        (["--seed", "1", "--strategy", "prayer"], "strategy"),
+        (["--trace"], "trace"),
+        (["--stores", "memory"], "stores"),
+        (["--strike", "kill@1"], "strike"),
+        (["--script", "plain", "--strike", "kill"], "strike"),
+        (["--script", "plain", "--strike", "kill@100000"], "strike"),
+        (["replay", "no-such-file.json"], "file"),
+        (["shrink", "no-such-file.json"], "file"),
     ],
 )
-def test_bad_usage_is_refused_by_name(args: list[str]) -> None:
-    with pytest.raises(BadInput):
-        sim(*args)
+def test_bad_usage_is_refused_by_name(args: list[str], named: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert sim(*args) == BAD_USAGE
+
+    assert named in capsys.readouterr().err
+
+
+def test_the_schedule_of_a_storm_is_not_played(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "storm.json").write_text('{"seed": "1", "faults": [], "format": 2}')
+
+    assert sim("replay", "storm.json") == BAD_USAGE
+
+    assert "noeta cluster --schedule" in capsys.readouterr().err
 
 
 def test_scripts_and_modes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,36 @@
+"""`noeta doctor`: what this machine can do, and what helps where it cannot."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="For machines: one JSON object.")] = False,
+    runs_dir: Annotated[Path, typer.Option(help="Where run directories would be made.")] = Path("runs"),
+) -> None:
+    """Try, within seconds, everything that the tests, the storm and the simulator need of this machine.
+
+    Nothing is left behind. Exit codes: 0 the main jobs can run, 1 something they need is missing, 64 bad usage.
+    """
+    from noeta.chaos.doctor import JOBS, examine
+
+    found = examine(os.environ, runs_dir)
+    if as_json:
+        blockers = found.blockers()
+        told = {
+            "findings": [one.as_json() for one in found.findings],
+            "ready": [job for job in JOBS if not blockers[job]],
+            "sentence": found.sentence(),
+        }
+        typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
+    else:
+        for one in found.findings:
+            typer.echo("\n".join(one.lines()))
+        typer.echo(found.sentence())
+    raise typer.Exit(found.exit_code)

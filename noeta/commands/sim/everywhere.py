@@ -1,0 +1,87 @@
+"""`noeta sim [--exhaustive]`: a strike at every point of every script."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import typer
+
+from noeta.chaos.profiles import SIM_REQUIRED
+from noeta.chaos.schedule import to_json
+from noeta.chaos.sim import render
+from noeta.chaos.sim.executors import open_executor
+from noeta.chaos.sim.exhaustive import PAIR_MODES, PAIRS, Bad, Row, Search, search, search_with
+from noeta.chaos.sim.modes import MODES
+from noeta.chaos.sim.scripts import CASES, Case
+from noeta.commands.sim.live_line import LiveLine
+from noeta.core.errors import BadInput
+
+
+def everywhere(script: list[str] | None, mode: list[str] | None, depth: int, jobs: int, out: Path) -> int:
+    """Search, print what was found, and answer the verdict's exit code."""
+    bounded = depth > 1 and not script
+    cases = named_cases(script or (list(PAIRS) if bounded else None))
+    names = mode or (list(PAIR_MODES) if depth > 1 else list(MODES))
+    for name in names:
+        if name not in MODES:
+            raise BadInput("mode", f"one of {', '.join(MODES)}, found {name!r}")
+    modes = [MODES[name] for name in names]
+    started = time.monotonic()
+    line: LiveLine[Search] = LiveLine(lambda found: f"{found.executions:,} executions, {len(found.bad)} not valid")
+    if jobs == 1:
+        found = search(cases, modes, depth=depth, progress=line.show)
+    else:
+        with open_executor("processes", jobs) as executor:
+            found = search_with(executor, cases, modes, depth=depth, progress=line.show)
+    line.clear()
+    whole = not script and not mode and depth == 1
+    _print(found, out, whole=whole)
+    verdict = found.verdict(whole=whole)
+    if found.unseen_laws:
+        part = "" if whole else " (in this part of the set)"
+        typer.echo(f"laws that saw nothing{part}: {', '.join(found.unseen_laws)}")
+    seconds = time.monotonic() - started
+    strikes, valid = (sum(counts) for counts in zip(*((r.strikes, r.valid) for r in found.rows), strict=True))
+    typer.echo(
+        f"{verdict.value}: {valid:,} of {strikes:,} {'strikes' if depth == 1 else 'chains of strikes'} survived, "
+        f"depth {depth}, {found.executions:,} executions, {len(cases)} scripts, {seconds:.1f} s "
+        f"({found.executions / seconds:.0f} a second)"
+    )
+    return verdict.exit_code
+
+
+def named_cases(names: list[str] | None) -> list[Case]:
+    """The scripts of these names; all of them if there is none.
+
+    Raises:
+        BadInput.
+    """
+    for name in names or ():
+        if name not in CASES:
+            raise BadInput("script", f"one of {', '.join(CASES)}, found {name!r}")
+    return [CASES[name] for name in names or CASES]
+
+
+def what_there_is() -> int:
+    """Print the scripts and the modes."""
+    typer.echo("scripts: " + ", ".join(CASES))
+    typer.echo("\n".join(f"mode {mode.name}: {mode.title}" for mode in MODES.values()))
+    return 0
+
+
+def _print(found: Search, out: Path, *, whole: bool) -> None:
+    happened = render.happened(found.situations, SIM_REQUIRED if whole else {})
+    for part in (render.table(found), render.by_mode(found), render.points(found), happened):
+        typer.echo("\n".join(part) + "\n")
+    for place, (row, bad) in enumerate(found.bad):
+        file = _keep(row, bad, place, out)
+        if place < render.BAD_SHOWN:
+            typer.echo("\n".join(render.story(row, bad, file)) + "\n")
+
+
+def _keep(row: Row, bad: Bad, place: int, out: Path) -> Path:
+    out.mkdir(parents=True, exist_ok=True)
+    file = out / f"{bad.result.verdict.value}-{row.case}-{row.mode}-{place + 1}.json"
+    file.write_text(to_json(bad.result.schedule))
+    return file
