@@ -17,14 +17,15 @@ ifdef $(1)
 export $(1)
 endif
 endef
-$(foreach name,NOETA_CLUSTER_SEED NOETA_CLUSTER_TASKS NOETA_CLUSTER_SECONDS NOETA_TEST_POSTGRES_DSN NOETA_POSTGRES,\
+$(foreach name,NOETA_CLUSTER_SEED NOETA_CLUSTER_TASKS NOETA_CLUSTER_SECONDS NOETA_CLUSTER_STORE \
+    NOETA_TEST_POSTGRES_DSN NOETA_POSTGRES,\
     $(eval $(call hand_on,$(name))))
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo "  make cluster takes NOETA_CLUSTER_SEED, NOETA_CLUSTER_TASKS, NOETA_CLUSTER_SECONDS; with"
-	@echo "  NOETA_TEST_POSTGRES_DSN it uses that server. make answers 2 for any failure: the storm's own exit code"
+	@echo "  make cluster takes NOETA_CLUSTER_SEED, NOETA_CLUSTER_TASKS, NOETA_CLUSTER_SECONDS and NOETA_CLUSTER_STORE (as"
+	@echo "  sqlite:); with NOETA_TEST_POSTGRES_DSN it uses that server. make answers 2 for any failure: the storm's own exit code"
 	@echo "  (0 valid, 1 invalid, 2 unknown, 3 harness error, 64 bad usage) is printed at the end, and is what"
 	@echo "  .venv/bin/noeta cluster exits with."
 

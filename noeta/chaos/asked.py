@@ -41,7 +41,7 @@ class Asked:
     mutant: str | None = None
     given: Mapping[str, str] = field(default_factory=dict)
 
-    def config(self, run_dir: Path, dsn: str = "", schema: str = "none") -> Config:
+    def config(self, run_dir: Path, address: str = "", schema: str | None = None) -> Config:
         """The harness's configuration.
 
         Raises:
@@ -53,7 +53,7 @@ class Asked:
             seconds=self.seconds,
             run_dir=run_dir,
             schema=schema,
-            dsn=dsn,
+            address=address,
             workers=self.workers,
             concurrency=self.concurrency,
             lease_seconds=self.lease_seconds,

@@ -15,8 +15,8 @@ from noeta.chaos.asked import Asked
 from noeta.chaos.profiles import STORM
 from noeta.chaos.progress import open_progress
 from noeta.chaos.run import Ended, run_storm
+from noeta.chaos.sites import Site
 from noeta.chaos.verdicts import HARNESS_ERROR, INTERRUPTED
-from noeta.testing.postgres import PostgresSource
 
 COLUMNS: Final = (
     ("seed", 11),
@@ -44,12 +44,12 @@ class Row:
     situations: Mapping[str, int]
 
 
-def run_campaign(base: Asked, seeds: Sequence[int], source: PostgresSource, *, is_ci: bool) -> int:
+def run_campaign(base: Asked, seeds: Sequence[int], site: Site, *, is_ci: bool) -> int:
     """Run every seed; print the table; the worst exit code. An interrupt ends the campaign after its run."""
     rows: list[Row] = []
     for number, seed in enumerate(seeds, start=1):
         print(f"== run {number} of {len(seeds)}: seed {seed}", flush=True)
-        ended = run_storm(replace(base, seed=seed), source, open_progress(is_ci=is_ci))
+        ended = run_storm(replace(base, seed=seed), site, open_progress(is_ci=is_ci))
         rows.append(row_of(seed, ended))
         if was_interrupted(ended):
             break

@@ -240,7 +240,7 @@ class Cluster:
                 env=self._environ
                 | {
                     # Not among the arguments, which everybody on the machine can read.
-                    "NOETA_STORE": config.dsn,
+                    "NOETA_STORE": config.address,
                     WORKER_VARIABLE: str(born_path.absolute()),
                     "PYTHONPATH": _search_path(self._environ),
                 },
@@ -253,7 +253,7 @@ class Cluster:
     def _arguments(self, name: str) -> list[str]:
         config = self.config
         options: dict[str, Any] = {
-            "schema": config.schema,
+            **({} if config.schema is None else {"schema": config.schema}),
             "app": self._app,
             "lease": config.lease_seconds,
             "queue": config.queue,

@@ -1,7 +1,7 @@
 """Copies every task's log and final row from the store into the run directory, once nobody writes any more.
 
 Each task is read to its end, and the row that is kept was read together with the last page: the two agree as of one
-instant. A database that does not answer is asked again until a deadline; what is missing then is missing in the
+instant. A store that does not answer is asked again until a deadline; what is missing then is missing in the
 evidence, and said.
 """
 
@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-import psycopg
-
 from noeta.chaos.evidence_dir import LineWriter, LogLine
 from noeta.chaos.evidence_reader import FinalLine
-from noeta.chaos.pg_view import PgView
+from noeta.chaos.store_view import StoreView, ViewUnavailable
 from noeta.core.errors import NoetaError, StoreUnavailable, UnknownTask
 from noeta.core.store import Store
 
@@ -42,7 +40,7 @@ class Collected:
 
 def collect(
     store: Store,
-    view: PgView,
+    view: StoreView,
     log: LineWriter,
     finals: LineWriter,
     *,
@@ -60,12 +58,12 @@ def collect(
             except UnknownTask:
                 finals.add(FinalLine(task, None))
                 done.absent += 1
-    except (NoetaError, psycopg.Error) as error:
+    except (NoetaError, ViewUnavailable) as error:
         done.missing = f"{type(error).__name__}: {error}".strip()
     return done
 
 
-def _copy(store: Store, view: PgView, log: LineWriter, finals: LineWriter, task: str, done: Collected) -> None:
+def _copy(store: Store, view: StoreView, log: LineWriter, finals: LineWriter, task: str, done: Collected) -> None:
     """One task; written only when it was read to its end, so that a second try repeats no line."""
     entries: list[LogLine] = []
     while True:
@@ -92,7 +90,7 @@ def _again(ask: Any, deadline: float) -> Any:
     while True:
         try:
             return ask()
-        except (StoreUnavailable, psycopg.Error):
+        except (StoreUnavailable, ViewUnavailable):
             if time.monotonic() > deadline:
                 raise
             time.sleep(RETRY_SECONDS)

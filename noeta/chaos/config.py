@@ -22,7 +22,8 @@ TASKS_MAX: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """One storm. Spans in seconds; ``dsn`` may hold a password, so it is never shown and never written down.
+    """One storm. Spans in seconds; ``address``: of the store, as `noeta worker --store` takes it; it may hold a
+    password, so it is never shown and never written down. ``schema``: None for a store that has none.
 
     ``seconds``: how long the storm blows. ``retry_attempts``: requests of one model call, as the workload
     counts on. ``retry_first_seconds``: the pause after the first failed request, doubled up to sixteen times.
@@ -35,8 +36,8 @@ class Config:
     tasks: int
     seconds: float
     run_dir: Path
-    schema: str
-    dsn: str = field(repr=False)
+    schema: str | None
+    address: str = field(repr=False)
     queue: str = "storm"
     workers: int = 4
     concurrency: int = 4
@@ -68,7 +69,7 @@ class Config:
         return tuple(f"{name}-{number}" for number in range(1, self.concurrency + 1))
 
     def facts(self) -> Mapping[str, Any]:
-        """What ``run.json`` tells of it: everything but the address of the server."""
+        """What ``run.json`` tells of it: everything but the address of the store."""
         return {
             "seed": self.seed,
             "tasks": self.tasks,

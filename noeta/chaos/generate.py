@@ -12,6 +12,7 @@ from typing import Final
 
 from noeta.chaos.config import Config
 from noeta.chaos.schedule import (
+    CALL_KINDS,
     EVERY_WORKER,
     SERVER,
     After,
@@ -46,6 +47,16 @@ RESPAWN_LEASES: Final = (0.1, 1.2)
 PAUSE_LEASES: Final = (1.5, 3.0)
 PAUSE_LEASES_MAX: Final = 8.0
 """How long a takeover is awaited before the paused process goes on regardless."""
+
+CALLS_PER_KIND: Final = 2
+"""Store calls that each kind of call fault spoils, in a storm of full length."""
+
+CALL_LEASES: Final = (0.1, 1.5)
+"""How long a spoiled call takes. One that outlasts the lease comes too late, and must be refused."""
+
+WRITE_POINTS: Final[Mapping[str, int]] = {"append.before": 6, "renew.before": 3, "claim.before": 2, "release.before": 1}
+CALL_POINTS: Final[Mapping[str, int]] = {**WRITE_POINTS, "read.before": 3, "fire_due_timers.before": 1}
+"""Which calls are spoiled, by weight; only of a write can the outcome be unknown."""
 
 SKEW_LEASES: Final = 2.0
 DOWN_LEASES: Final = (0.5, 2.5)
@@ -117,6 +128,7 @@ def generate(seed: int | str, config: Config) -> Schedule:
         *_pauses(seed, config, math.ceil(quotas.pauses * stretch * PLANNED_PER_QUOTA)),
         *_kill_alls(seed, config, math.ceil(quotas.kill_alls * stretch)),
         *_gentle(seed, config, math.ceil(2 * stretch * min(1.0, config.seconds / FULL_SECONDS))),
+        *_calls(seed, config, math.ceil(CALLS_PER_KIND * stretch * min(1.0, config.seconds / FULL_SECONDS))),
         *_database(seed, config, math.ceil(stretch)),
     ]
     schedule = Schedule(str(seed), tuple(sorted(faults, key=_instant)), tuple(_spares(seed, config, quotas)), quotas)
@@ -196,6 +208,21 @@ def _database(seed: int | str, config: Config, count: int) -> Iterator[Fault]:
         if kind is Kind.DB_RESTART:
             args["mode"] = mode
         yield Fault(f"{kind}-{number:03d}", kind, SERVER, After(at), args)
+
+
+def _calls(seed: int | str, config: Config, count: int) -> Iterator[Fault]:
+    """``count`` of each kind. The first of each stands at an append, which surely comes."""
+    draws = stream(seed, "nemesis/call")
+    kinds = draws.shuffled(sorted(CALL_KINDS) * count)
+    seen: set[Kind] = set()
+    for number, (kind, at) in enumerate(zip(kinds, _spread(draws, config, len(kinds)), strict=True), start=1):
+        target = draws.choice(config.worker_names)
+        points = CALL_POINTS if kind in (Kind.STORE_UNAVAILABLE, Kind.SLOW) else WRITE_POINTS
+        aim = _aim(draws, points if kind in seen else {"append.before": 1}, target, at)
+        span = draws.seconds(*_leases(config, CALL_LEASES))
+        args = {"seconds": span} if kind in (Kind.SLOW, Kind.UNKNOWN_LATER) else {}
+        yield Fault(f"call-{number:03d}", kind, target, aim, args)
+        seen.add(kind)
 
 
 def _skews(seed: int | str, config: Config) -> Iterator[Fault]:

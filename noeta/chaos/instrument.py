@@ -1,4 +1,5 @@
-"""The app of a storm's workers: scripted model and tools, a recorded store, and crash points with teeth.
+"""The app of a storm's workers: scripted model and tools, a recorded store whose calls may go wrong, and crash points
+with teeth.
 
 ``noeta worker --app noeta.chaos.instrument:make``; the process finds its ``WorkerConfig`` by the environment.
 Everything else about the worker is the product, unchanged.
@@ -24,6 +25,7 @@ from noeta.chaos.orders import (
     MUTANT_VARIABLE,
     WORKER_VARIABLE,
     Aimed,
+    Became,
     Control,
     Orders,
     PointCounter,
@@ -31,6 +33,8 @@ from noeta.chaos.orders import (
     WorkerConfig,
 )
 from noeta.chaos.recording import RecordingStore
+from noeta.chaos.schedule import CALL_KINDS, Kind
+from noeta.chaos.spoiled import SpoiledStore
 from noeta.core import ids
 from noeta.core.errors import BadInput
 from noeta.core.retry import RetryPolicy
@@ -66,7 +70,7 @@ def make() -> WorkerApp:
         resolve=lambda task: engine,
         world=world,
         around=lambda store: RecordingStore(
-            store, sink, process=config.process, clock=lambda: ids.micros(world.wall())
+            SpoiledStore(store, world), sink, process=config.process, clock=lambda: ids.micros(world.wall())
         ),
     )
 
@@ -119,7 +123,8 @@ class FileSink:
 
 
 class ChaosWorld(ThreadWorld):
-    """The production world, except that its clock may be off and that its points may kill or stop the process."""
+    """The production world, except that its clock may be off and that its points may kill or stop the process, or
+    spoil the store call that comes next in their thread. Implements ``noeta.chaos.spoiled.Spoiler``."""
 
     def __init__(self, config: WorkerConfig) -> None:
         super().__init__()
@@ -130,6 +135,7 @@ class ChaosWorld(ThreadWorld):
         self._orders = Orders()
         self._version: tuple[int, int] | None = None
         self._passed: dict[str, int] = {}
+        self._next_call = threading.local()
         self._counter = PointCounter(self._control.counts_path(config.stem))
         self._lines = LineWriter(self._control.points_path(config.stem))
         with self._lock:
@@ -143,8 +149,16 @@ class ChaosWorld(ThreadWorld):
         with self._lock:
             self._look()
             for aimed in self._orders.aimed:
-                if aimed.point == name and self._passes(aimed):
+                if aimed.point == name and self._passes(aimed, facts):
                     self._strike(aimed, facts)
+
+    def spoils(self, verb: str) -> Aimed | None:
+        aimed: Aimed | None = getattr(self._next_call, "aimed", None)
+        self._next_call.aimed = None
+        return aimed if aimed is not None and aimed.point == f"{verb}.before" else None
+
+    def spoiled(self, aimed: Aimed, became: str, *, hurt: bool) -> None:
+        self._control.tell(aimed.id, Became(became, hurt))
 
     def _look(self) -> None:
         """Read the orders if they have changed; what is ordered anew is counted from now."""
@@ -157,7 +171,9 @@ class ChaosWorld(ThreadWorld):
             self._version = version
             self._orders = self._control.orders(self._config.name)
 
-    def _passes(self, aimed: Aimed) -> bool:
+    def _passes(self, aimed: Aimed, facts: dict[str, object]) -> bool:
+        if not aimed.counts(self._config.incarnation, facts):
+            return False
         passed = self._passed[aimed.id] = self._passed.get(aimed.id, 0) + 1
         return passed == aimed.n
 
@@ -174,6 +190,9 @@ class ChaosWorld(ThreadWorld):
         )
         if self._control.take(self._config.name, strike):
             self._lines.add(strike)
+            if aimed.kind in CALL_KINDS:
+                self._next_call.aimed = aimed
+                return
             # To this very thread, so that it takes not one step more. A signal to the process may be taken by another
             # thread, and until that has stopped the others, this one would go on: long enough to send its append.
-            signal.pthread_kill(threading.get_ident(), signal.SIGKILL if aimed.kind == "kill" else signal.SIGSTOP)
+            signal.pthread_kill(threading.get_ident(), signal.SIGKILL if aimed.kind == Kind.KILL else signal.SIGSTOP)

@@ -1,9 +1,9 @@
 """What the harness tells a running worker process, and how a worker says that it struck itself.
 
 Orders are a small file, replaced whole; a worker looks at it at each crash point. A worker that reaches a point
-at which it shall die or stop first writes down that it will: a file of the fault's name, which only one process
-can create. So no fault strikes twice, and the harness learns of each. Once the harness has disarmed everybody
-and held the gate alone for a moment, that list is final.
+at which it shall die, stop or spoil a call first writes down that it will: a file of the fault's name, which only
+one process can create. So no fault strikes twice, and the harness learns of each. Once the harness has disarmed
+everybody and held the gate alone for a moment, that list is final.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from typing import Final
 
 import msgspec
 
+from noeta.chaos.schedule import AtPoint
+
 WORKER_VARIABLE: Final = "NOETA_CHAOS_WORKER"
 """Where a worker finds the path of its ``WorkerConfig``."""
 
@@ -28,13 +30,29 @@ MUTANT_VARIABLE: Final = "NOETA_CHAOS_MUTANT"
 """``module:function`` to call before the app is built: a planted bug."""
 
 
+BECAME: Final = ".became"
+"""Behind the name of a fault: the file that says how its call ended."""
+
+
 class Aimed(msgspec.Struct, frozen=True):
-    """At the ``n``-th passing of ``point`` from now on, ``kill`` or ``pause`` yourself."""
+    """At the ``n``-th passing of ``point`` from now on, kill or pause yourself, or spoil the store call that comes.
+
+    ``seconds``: how long a spoiled call takes. ``incarnation`` and ``where``: which process, and which passings count
+    (`schedule.AtPoint`).
+    """
 
     id: str
     kind: str
     point: str
     n: int
+    seconds: float = 0.0
+    incarnation: int = 0
+    where: Mapping[str, str] = {}
+
+    def counts(self, incarnation: int, facts: Mapping[str, object]) -> bool:
+        """Whether a passing with these facts, in the so-manieth process of its name, is one to count."""
+        anchor = AtPoint(self.point, self.n, where=self.where)
+        return self.incarnation in (0, incarnation) and anchor.counts(facts)
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -78,6 +96,13 @@ class SelfStrike(msgspec.Struct, frozen=True):
     pid: int
     at: int
     facts: Mapping[str, str]
+
+
+class Became(msgspec.Struct, frozen=True):
+    """What became of a spoiled call. ``hurt`` False: the store refused it by itself, and nothing was spoiled."""
+
+    became: str
+    hurt: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +170,20 @@ class Control:
             return msgspec.json.decode((self._struck / fault).read_bytes(), type=SelfStrike)
         except (FileNotFoundError, msgspec.DecodeError):
             return None  # not yet, or it is being written
+
+    def tell(self, fault: str, became: Became) -> None:
+        """Called by a worker: the call that this fault spoiled has come to its end."""
+        path = self._struck / f"{fault}{BECAME}"
+        passing = path.with_suffix(".new")
+        passing.write_bytes(msgspec.json.encode(became))
+        passing.replace(path)
+
+    def became(self, fault: str) -> Became | None:
+        """What became of the call that this fault spoiled; None: not told yet."""
+        try:
+            return msgspec.json.decode((self._struck / f"{fault}{BECAME}").read_bytes(), type=Became)
+        except FileNotFoundError:
+            return None
 
     def wait_for_gate(self) -> None:
         """After everybody was disarmed: once this returns no further process will strike itself."""

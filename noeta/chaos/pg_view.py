@@ -15,6 +15,7 @@ from psycopg import sql
 
 from invariants.evidence import FinalRow, Sample
 from noeta.chaos.board import Seen
+from noeta.chaos.store_view import ViewUnavailable
 from noeta.core import codec
 from noeta.core.store import LogPage
 from noeta.core.task import Status
@@ -41,7 +42,7 @@ _CLOCK: Final = "SELECT {schema}.clock()"
 
 
 class PgView:
-    """One read-only session; connects when it is first asked, and again after an error. For one thread."""
+    """Implements ``StoreView``: one read-only session; connects when it is first asked, and again after an error."""
 
     def __init__(self, dsn: str, schema: str, name: str = "noeta harness") -> None:
         self._dsn = dsn
@@ -50,11 +51,6 @@ class PgView:
         self._session: psycopg.Connection[Any] | None = None
 
     def rows(self, leave_out: Sequence[str] = ()) -> tuple[list[Seen], int]:
-        """Every row but the ended ones to leave out, page by page, and the store's clock at the last page.
-
-        Raises:
-            psycopg.Error: the server cannot be asked; ask again later.
-        """
         found: list[Seen] = []
         after, now = "", 0
         while True:
@@ -66,21 +62,17 @@ class PgView:
             after = page[-1][0]
 
     def clock(self) -> int:
-        """The store's clock, in microseconds."""
         return int(self._ask(_CLOCK, [])[0][0])
 
     def stamped(self, task: str) -> tuple[int, ...]:
-        """The items that the terminal entry of a task stamped unread."""
         return tuple(row[0] for row in self._ask(_STAMPED, [task]))
 
     def final(self, page: LogPage) -> FinalRow:
-        """The row at the end of a log that was read to its end, with what became of its untaken items."""
         task = page.row.id
         stamped = self.stamped(task) if page.row.status is Status.TERMINAL else ()
         return FinalRow(self.clock(), page.row, page.unread, stamped, page.inbox_seen)
 
     def close(self) -> None:
-        """End the session."""
         session, self._session = self._session, None
         if session is not None:
             session.close()
@@ -98,9 +90,9 @@ class PgView:
             if self._session is None or self._session.closed:
                 self._session = self._connect()
             return self._session.execute(sql.SQL(statement).format(schema=self._schema), values).fetchall()
-        except psycopg.Error:
+        except psycopg.Error as error:
             self.close()
-            raise
+            raise ViewUnavailable(f"{type(error).__name__}: {error}".strip()) from error
 
     def _connect(self) -> psycopg.Connection[Any]:
         options = (

@@ -1,4 +1,4 @@
-"""Cleans up after a harness that was killed: processes, then schemas, then directories.
+"""Cleans up after a harness that was killed: processes, then schemas, then files.
 
 Two reapers run for each harness, each a process in a session of its own, so that killing the harness together
 with one of them leaves the other. Both hold the read end of a pipe whose only writer is the harness: end of
@@ -21,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from subprocess import DEVNULL, Popen
 from types import TracebackType
@@ -79,6 +79,10 @@ class Reapers:
     def directory(self, path: Path) -> int:
         """A directory to remove, last."""
         return self._add({"do": "directory", "path": str(path.absolute())})
+
+    def files(self, paths: Iterable[Path]) -> int:
+        """Files to remove, last; those that are not there yet may come."""
+        return self._add({"do": "files", "paths": [str(path.absolute()) for path in paths]})
 
     def withdraw(self, number: int) -> None:
         """It is gone, or it is to stay."""
@@ -182,6 +186,9 @@ def clean_up(lines: list[dict[str, Any]]) -> None:
     for line in lines:
         if line["do"] == "directory":
             shutil.rmtree(line["path"], ignore_errors=True)
+        elif line["do"] == "files":
+            for path in line["paths"]:
+                Path(path).unlink(missing_ok=True)
 
 
 def kill_processes(known: list[tuple[int, int | None]]) -> None:

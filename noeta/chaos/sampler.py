@@ -1,7 +1,7 @@
 """Watches task rows from outside while the storm goes on.
 
-Its own connection, short statements, small columns. A database that is down, restarts or answers nothing is
-waited for: a sampler that died with the database would be blind just when it matters. Only rows that changed
+A view of its own, small columns. A store that is down, restarts or answers nothing is
+waited for: a sampler that died with the store would be blind just when it matters. Only rows that changed
 since the last look are written down.
 """
 
@@ -10,11 +10,9 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-import psycopg
-
 from noeta.chaos.board import Board
 from noeta.chaos.evidence_dir import LineWriter
-from noeta.chaos.pg_view import PgView
+from noeta.chaos.store_view import StoreView, ViewUnavailable
 from noeta.core.errors import NoetaError
 from noeta.core.task import Status
 
@@ -26,7 +24,7 @@ ENDED_EVERY: Final = 20
 class Sampler:
     """A thread that puts what it sees on a board and into ``rows.jsonl``."""
 
-    def __init__(self, view: PgView, board: Board, lines: LineWriter, *, interval: float = INTERVAL_SECONDS) -> None:
+    def __init__(self, view: StoreView, board: Board, lines: LineWriter, *, interval: float = INTERVAL_SECONDS) -> None:
         self.board = board
         self.samples = 0
         self.failures = 0
@@ -51,7 +49,7 @@ class Sampler:
         """One sample. For the thread of the sampler, or when it is stopped.
 
         Raises:
-            psycopg.Error: the server cannot be asked.
+            ViewUnavailable: the store cannot be looked at.
         """
         ended = [] if all_rows else [t for t, seen in self.board.all().items() if seen.sample.status is Status.TERMINAL]
         rows, now = self._view.rows(ended)
@@ -64,7 +62,7 @@ class Sampler:
         while not self._stop.is_set():
             try:
                 self.look(all_rows=looks % ENDED_EVERY == 0)
-            except (psycopg.Error, NoetaError) as error:
+            except (ViewUnavailable, NoetaError) as error:
                 self.failures += 1
                 self.last_failure = f"{type(error).__name__}: {error}".strip()
             looks += 1

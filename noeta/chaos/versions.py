@@ -33,15 +33,14 @@ def commit() -> str:
     return asked.stdout.strip() or "unknown"
 
 
-def versions(postgres: str) -> Mapping[str, str]:
-    """Of everything that could matter."""
+def versions() -> Mapping[str, str]:
+    """Of everything that could matter, but for the store."""
     found = {name: _version(name) for name in PACKAGES}
     return {
         **found,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()}",
         "cpus": str(os.cpu_count()),
-        "postgres": postgres,
     }
 
 

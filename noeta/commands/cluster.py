@@ -1,4 +1,4 @@
-"""`noeta cluster`: the storm. Real workers, real Postgres, real signals, and laws over what they left behind."""
+"""`noeta cluster`: the storm. Real workers, a real store, real signals, and laws over what they left behind."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ DEFAULTS: Final = {"tasks": "90", "seconds": "75", "workers": "4", "concurrency"
 
 
 def cluster(
+    context: typer.Context,
     seed: Annotated[
         str | None, typer.Option(help="Repeats a plan. Default: a fresh random one.", envvar="NOETA_CLUSTER_SEED")
     ] = None,
@@ -29,10 +30,18 @@ def cluster(
             envvar="NOETA_CLUSTER_SECONDS",
         ),
     ] = DEFAULTS["seconds"],
+    store: Annotated[
+        str | None,
+        typer.Option(
+            help="sqlite: (in the run directory), sqlite:PATH, factory:MODULE:FUNCTION[:PLACE] (your own store) or "
+            "postgresql://… Default: Postgres, see --dsn.",
+            envvar="NOETA_CLUSTER_STORE",
+        ),
+    ] = None,
     dsn: Annotated[
         str | None,
         typer.Option(
-            help="A server to use. Default: one of our own, from binaries on this machine.",
+            help="A Postgres server to use. Default: one of our own, from binaries on this machine.",
             envvar="NOETA_TEST_POSTGRES_DSN",
             show_envvar=True,
         ),
@@ -43,7 +52,10 @@ def cluster(
     ],
     lease: Annotated[str, typer.Option(help="Seconds of a lease.")] = DEFAULTS["lease"],
     runs_dir: Annotated[Path, typer.Option(help="Where run directories are made.")] = Path("runs"),
-    schedule: Annotated[Path | None, typer.Option(help="Strike this schedule (a schedule.json) again.")] = None,
+    schedule: Annotated[
+        Path | None,
+        typer.Option(help="Strike this schedule: a run's schedule.json, or one of the simulator's, with its tasks."),
+    ] = None,
     seeds: Annotated[str | None, typer.Option(help="A campaign: 1..20 or 3,5,9, one run after another.")] = None,
     no_faults: Annotated[
         bool,
@@ -53,19 +65,25 @@ def cluster(
         ),
     ] = False,
     plan_only: Annotated[bool, typer.Option("--plan-only", help="Write schedule and workload, run nothing.")] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the schema afterwards (with a DSN only).")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep afterwards what is in a store whose place was named.")
+    ] = False,
     mutant: Annotated[str | None, typer.Option(help="MODULE:FUNCTION that plants a bug in every worker.")] = None,
 ) -> None:
     """Storm real workers and judge what they left behind. The whole default run takes about two minutes.
 
     Exit codes: 0 valid, 1 invalid, 2 unknown (not enough happened, or interrupted once), 3 the harness failed or
-    there is no Postgres, 64 bad usage, 130 interrupted twice. A seed repeats the plan, not the timing.
+    there is no Postgres to be found, 64 bad usage, 130 interrupted twice. A seed repeats the plan, not the timing.
     """
     from noeta.chaos import asked as words
     from noeta.chaos.asked import Asked, read_schedule, seed_of, seeds_of, span, whole
     from noeta.chaos.config import CONCURRENCY_MAX, SECONDS_MAX, TASKS_MAX, WORKERS_MAX
     from noeta.chaos.seeds import fresh_seed
+    from noeta.chaos.sites import is_postgres, names_a_place
 
+    told_by = context.get_parameter_source("dsn")
+    if store and told_by is not None and told_by.name == "COMMANDLINE":
+        raise BadInput("--dsn", "names a store like --store does: give one of them")
     given = _given(tasks=tasks, seconds=seconds, workers=workers, concurrency=concurrency, lease=lease)
     if schedule is not None:
         given["--schedule"] = str(schedule)
@@ -73,8 +91,12 @@ def cluster(
         given["--no-faults"] = ""
     if mutant is not None:
         given["--mutant"] = mutant
+    if store and not is_postgres(store):  # that one may hold a password
+        given["--store"] = store
     if seeds is not None and (seed is not None or schedule is not None):
         raise BadInput("--seeds", "a campaign takes its seeds from here alone, without --seed and --schedule")
+    if seeds is not None and store and names_a_place(store):
+        raise BadInput("--seeds", "each run of a campaign needs a store of its own: name no place in --store")
     base = Asked(
         seed=fresh_seed() if seed is None else seed_of(seed),
         tasks=whole(words.TASKS, tasks, 1, TASKS_MAX),
@@ -93,7 +115,7 @@ def cluster(
     chosen = None if seeds is None else seeds_of(seeds)
     if plan_only:
         raise typer.Exit(_plan_only(base))
-    raise typer.Exit(_run(base, chosen, dsn))
+    raise typer.Exit(_run(base, chosen, store, dsn))
 
 
 def _given(**options: str) -> dict[str, str]:
@@ -114,24 +136,22 @@ def _plan_only(base: object) -> int:
     return 0
 
 
-def _run(base: object, seeds: list[int] | None, dsn: str | None) -> int:
+def _run(base: object, seeds: list[int] | None, store: str | None, dsn: str | None) -> int:
     from noeta.chaos.asked import Asked
     from noeta.chaos.campaign import run_campaign
     from noeta.chaos.progress import open_progress
     from noeta.chaos.run import run_storm
+    from noeta.chaos.sites import choose_site
     from noeta.chaos.verdicts import HARNESS_ERROR
-    from noeta.testing.postgres import NoPostgres, find_source
-    from noeta.testing.postgres.source import FORCE_VARIABLE
+    from noeta.testing.postgres import NoPostgres
 
     assert isinstance(base, Asked)
     is_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
     try:
-        source = find_source(os.environ, dsn or None)
+        site = choose_site(store or None, dsn or None, os.environ)
     except NoPostgres as error:
-        if dsn or os.environ.get(FORCE_VARIABLE):
-            raise BadInput("postgres", str(error)) from None
         print(f"noeta cluster: {error}", file=sys.stderr)
         return HARNESS_ERROR
     if seeds is None:
-        return run_storm(base, source, open_progress(is_ci=is_ci)).exit_code
-    return run_campaign(base, seeds, source, is_ci=is_ci)
+        return run_storm(base, site, open_progress(is_ci=is_ci)).exit_code
+    return run_campaign(base, seeds, site, is_ci=is_ci)

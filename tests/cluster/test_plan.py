@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from noeta.chaos.asked import Asked
@@ -14,6 +16,8 @@ from noeta.chaos.evidence_dir import SCHEDULE, WORKLOAD, create_run_dir
 from noeta.chaos.plan import make_plan
 from noeta.chaos.profiles import KILLERS
 from noeta.chaos.schedule import Kind, from_json
+from noeta.chaos.sim.seeded import run_seed
+from noeta.core.errors import BadInput
 from scripted_model import Kind as TaskKind
 from scripted_model import foretell_all
 from tests.cluster.scripted import STORM
@@ -67,7 +71,7 @@ def test_the_default_storm_holds_every_kind_of_task_and_of_fault(tmp_path: Path,
 
     assert kinds == {kind.value for kind in TaskKind}
     assert {"model_attempts", "tool_starts"} <= bounds
-    assert plan.schedule.kinds() == frozenset(Kind)
+    assert plan.schedule.kinds() == frozenset(Kind) - {Kind.SAY}  # of the simulator alone
     assert not {task.script.kind for task in plan.reserve.tasks} & {kind.value for kind in KILLERS}
     assert not {task.id for task in plan.reserve.tasks} & {task.id for task in plan.workload.tasks}
 
@@ -75,3 +79,22 @@ def test_the_default_storm_holds_every_kind_of_task_and_of_fault(tmp_path: Path,
 def test_a_small_storm_is_asked_for_less() -> None:
     assert STORM.required_of(10.0, 10) == STORM.required_always
     assert {"recovered-by-lookup", "recovered-by-rerun", "recovered-as-unknown"} <= set(STORM.required_of(45.0, 60))
+
+
+def test_a_schedule_of_the_simulator_is_a_plan_with_its_tasks(tmp_path: Path) -> None:
+    simulated = next(
+        result.schedule
+        for result in map(run_seed, range(100))
+        if {fault.kind for fault in result.schedule.faults} >= {Kind.KILL, Kind.TERMINATE}
+    )
+    asked = Asked(seed=1, runs_dir=tmp_path, schedule=simulated)
+
+    plan = make_plan(asked, asked.config(tmp_path))
+
+    assert simulated.play is not None
+    assert [task.id for task in plan.workload.tasks] == [task.id for task in simulated.play.tasks]
+    assert {fault.id for fault in plan.schedule.faults} | set(plan.left_out) == {f.id for f in simulated.faults}
+    assert plan.left_out
+    crowd = msgspec.structs.replace(simulated, play=msgspec.structs.replace(simulated.play, workers=9))
+    with pytest.raises(BadInput, match="--workers"):
+        make_plan(replace(asked, schedule=crowd), asked.config(tmp_path))

@@ -159,7 +159,7 @@ def test_malformed_dsn_is_not_quoted() -> None:
 
 def test_unknown_forced_source_names_the_variable() -> None:
     with pytest.raises(NoPostgres, match="NOETA_POSTGRES must be"):
-        find_source({"NOETA_POSTGRES": "docker"})
+        find_source({"NOETA_POSTGRES": "podman"})
 
 
 def test_wrapper_script_is_not_taken_for_a_server(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ from noeta.chaos.cluster import Cluster, Worker
 from noeta.chaos.nemesis.claims import Claims, Victim, recorded_claims
 from noeta.chaos.nemesis.record import FaultLine, FaultRecord
 from noeta.chaos.orders import Aimed, Orders
-from noeta.chaos.schedule import AtPoint, Fault
+from noeta.chaos.schedule import CALL_KINDS, AtPoint, Fault
 from noeta.core.errors import StoreUnavailable
 from noeta.core.ids import micros
 
@@ -45,6 +45,12 @@ class Arena:
 
     paused: set[str] = field(default_factory=set)
     """Processes that are stopped by a strike."""
+
+    keeps_out: Callable[[int], bool] = lambda pid: False
+    """Whether a stopped process keeps everybody else from writing in the store."""
+
+    server_struck: bool = False
+    """Whether a strike at the server is not over."""
 
     known: dict[str, set[Held]] = field(default_factory=dict)
     """By worker name: what its earlier processes held when they were struck down."""
@@ -80,6 +86,21 @@ class Arena:
             frozenset(self.known.get(worker.name, ())),
         )
 
+    def held_by_all(self) -> frozenset[Held]:
+        """What the store shows, and what workers were granted since, for when nobody can ask it any more."""
+        held: set[Held] = set()
+        try:
+            held.update(Held(row.id, row.epoch) for row in self.claims.running(fresh_seconds=-1.0).values())
+        except StoreUnavailable:
+            pass
+        for worker in self.cluster.workers.values():
+            held |= recorded_claims(self.attempts(worker), self.wall())
+        return frozenset(held)
+
+    def all_loops(self) -> tuple[str, ...]:
+        """The names that claims of all workers carry."""
+        return tuple(loop for name in self.cluster.workers for loop in self.cluster.config.loops_of(name))
+
     def remember(self, worker: Worker, held: Iterable[Held]) -> None:
         """These claims were a dead process's: a later one of the same name is not to be blamed with them."""
         self.known.setdefault(worker.name, set()).update(held)
@@ -94,8 +115,17 @@ class Arena:
     def arm(self, fault: Fault) -> None:
         """Let whoever is named reach the fault's point and strike himself."""
         assert isinstance(fault.anchor, AtPoint)
-        aimed = Aimed(fault.id, fault.kind, fault.anchor.point, fault.anchor.n)
-        names = self.cluster.config.worker_names if fault.anchor.worker is None else (fault.anchor.worker,)
+        anchor = fault.anchor
+        aimed = Aimed(
+            fault.id,
+            fault.kind,
+            anchor.point,
+            anchor.n,
+            fault.seconds("seconds") if fault.kind in CALL_KINDS and "seconds" in fault.args else 0.0,
+            anchor.incarnation,
+            anchor.where,
+        )
+        names = self.cluster.config.worker_names if anchor.worker is None else (anchor.worker,)
         for name in names:
             orders = self.orders.get(name, Orders())
             self._order(name, msgspec.structs.replace(orders, aimed=(*orders.aimed, aimed)))

@@ -7,9 +7,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from invariants.evidence import Held
 from noeta.chaos.nemesis.arena import Arena
-from noeta.chaos.nemesis.claims import recorded_claims
 from noeta.chaos.nemesis.record import FaultLine
 from noeta.chaos.schedule import SERVER, Fault, Kind
 from noeta.core.errors import StoreUnavailable
@@ -38,13 +36,14 @@ class ServerDown:
 
     def __init__(self, arena: Arena, server: DatabaseServer, fault: Fault) -> None:
         self._arena, self._server = arena, server
+        arena.server_struck = True
         self._up_at = time.monotonic() + fault.seconds("seconds")
-        held = self._held()
+        held = arena.held_by_all()
         self._line = FaultLine(
             at=arena.wall(),
             kind=fault.kind,
             process=SERVER,
-            workers=tuple(loop for name in arena.cluster.workers for loop in arena.cluster.config.loops_of(name)),
+            workers=arena.all_loops(),
             held=tuple(sorted(held, key=lambda claim: (claim.task, claim.epoch))),
             fault=fault.id,
             facts=dict(fault.args),
@@ -66,6 +65,7 @@ class ServerDown:
             self._arena.claims.running(fresh_seconds=-1.0)
         except StoreUnavailable:
             return False
+        self._arena.server_struck = False
         return True
 
     def heal(self, now: float) -> None:
@@ -74,15 +74,3 @@ class ServerDown:
             self._server.start()
             self._line = msgspec.structs.replace(self._line, ended_at=self._arena.wall(), effective=self._was_down)
             self._arena.record.write(self._line)
-
-    def _held(self) -> frozenset[Held]:
-        """What the store shows, and what workers were granted since: nobody can ask it afterwards."""
-        arena = self._arena
-        held: set[Held] = set()
-        try:
-            held.update(Held(row.id, row.epoch) for row in arena.claims.running(fresh_seconds=-1.0).values())
-        except StoreUnavailable:
-            pass
-        for worker in arena.cluster.workers.values():
-            held |= recorded_claims(arena.attempts(worker), arena.wall())
-        return frozenset(held)

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from noeta.chaos.cluster import Cluster, ClusterClosed, Worker
 from noeta.chaos.nemesis.arena import Arena, Strike
+from noeta.chaos.nemesis.call_faults import Spoiled
 from noeta.chaos.nemesis.claims import Claims
 from noeta.chaos.nemesis.database_faults import NOT_OURS, DatabaseServer, ServerDown
+from noeta.chaos.nemesis.deaths import Deaths, NemesisFailed
 from noeta.chaos.nemesis.process_faults import Down, Paused, Skewed, Told, await_stop, kill, kill_all, pause
-from noeta.chaos.nemesis.record import CRASHED, SELF_KILLED, FaultRecord
+from noeta.chaos.nemesis.record import FaultRecord
 from noeta.chaos.nemesis.result import KILLS, NemesisResult, count, undecided_or_effective
-from noeta.chaos.schedule import DATABASE_KINDS, After, AtPoint, Fault, Kind, Schedule
+from noeta.chaos.nemesis.ripeness import is_possible, is_ripe
+from noeta.chaos.schedule import CALL_KINDS, DATABASE_KINDS, After, AtPoint, Fault, Kind, Schedule
 from noeta.core.store import Store
 
 LOOK_SECONDS: Final = 0.02
@@ -40,26 +43,11 @@ SETTLE_LEASES: Final = 6.0
 HEAL_SECONDS: Final = 45.0
 """How long workers may take to be up and answered, on a machine under load."""
 
-WARMED_UP_ANSWERS: Final = 15
-"""Answers of the store after which a worker counts as at work. A strike that lies in wait for a new process hits it
-otherwise at its first claims, which are model calls: task after task would only ever be struck there."""
-
-CRASHES_IN_A_ROW_MAX: Final = 5
-SELF_KILL_RESPAWN_SECONDS: Final = 0.05
-CRASH_RESPAWN_SECONDS: Final = 1.0
-LIVED_SECONDS: Final = 10.0
-"""A process that lived this long did not crash at its start."""
-
-
-class NemesisFailed(RuntimeError):
-    """The harness itself is at fault, or the machine: the run proves nothing."""
-
 
 class Nemesis:
-    """Strikes ``cluster`` by ``schedule``. ``store`` is this nemesis's own handle; ``server`` None: not ours.
+    """Strikes ``cluster`` by ``schedule``. ``store`` is this nemesis's own handle; ``server`` None: not to be struck.
 
-    Faults of a server that is not ours are refused by name, never replaced by something weaker.
-    """
+    Its faults are then refused by name (``no_server``: why), never replaced. ``keeps_out``: see ``Arena``."""
 
     def __init__(
         self,
@@ -68,24 +56,25 @@ class Nemesis:
         store: Store,
         server: DatabaseServer | None,
         out_path: Path,
+        *,
+        no_server: str = NOT_OURS,
+        keeps_out: Callable[[int], bool] = lambda pid: False,
     ) -> None:
         self._refused: dict[str, str] = {}
         if server is None or not server.owned:
             wanted = schedule.kinds() & DATABASE_KINDS
-            self._refused = {str(kind): NOT_OURS for kind in sorted(wanted)}
+            self._refused = {str(kind): no_server for kind in sorted(wanted)}
             schedule = schedule.without(DATABASE_KINDS)
         self._schedule = schedule
         self._cluster = cluster
         self._server = server
-        self._arena = Arena(cluster, Claims(store, cluster.config.queue), FaultRecord(out_path))
+        self._arena = Arena(cluster, Claims(store, cluster.config.queue), FaultRecord(out_path), keeps_out=keeps_out)
         self._pending = list(schedule.faults)
         self._spares = list(schedule.spares)
         self._armed: dict[str, Fault] = {}
         self._strikes: list[Strike] = []
         self._unfired: dict[str, str] = {}
-        self._crashes: list[str] = []
-        self._crashes_in_a_row: dict[str, int] = {}
-        self._born: dict[str, float] = {}
+        self._deaths = Deaths(self._arena)
         self._not_healed: list[str] = []
         self._spare_at = 0.0
         self._began = 0.0
@@ -138,7 +127,7 @@ class Nemesis:
             unfired=dict(self._unfired),
             refused=self._refused,
             not_healed=list(self._not_healed),
-            crashes=list(self._crashes),
+            crashes=list(self._deaths.crashes),
         )
 
     def close(self) -> None:
@@ -199,19 +188,19 @@ class Nemesis:
             self._armed[fault.id] = fault
             self._arena.arm(fault)
             return True
-        if self._is_ripe(fault):
+        if is_ripe(self._arena, fault):
             return self._now(fault)
         # Nobody gets work while the store is away: the patience begins anew when it is back.
         if min(overdue, now - self._arena.claims.away_at) < RIPE_LEASES * self._arena.lease_seconds:
             return False
-        if self._is_possible(fault):
+        if is_possible(self._arena, fault):
             return self._now(fault)
         if fault.kind is Kind.TERMINATE:
             return False  # few are planned, and without one the run is unknown: the next moment will do
         self._unfired[fault.id] = f"its target {fault.target} was down or stopped"
         return True
 
-    def _now(self, fault: Fault) -> bool:
+    def _now(self, fault: Fault, *, is_spare: bool = False) -> bool:
         arena = self._arena
         struck: Iterable[Strike | None]
         match fault.kind:
@@ -223,7 +212,7 @@ class Nemesis:
             case Kind.KILL_ALL:
                 struck = kill_all(arena, fault=fault.id, respawn_seconds=fault.seconds("respawn_seconds"))
             case Kind.PAUSE:
-                struck = [pause(arena, self._target(fault), fault)]
+                struck = [pause(arena, self._target(fault), fault, may_keep_out=not is_spare)]
             case Kind.TERMINATE:
                 struck = [Told(arena, self._target(fault), fault=fault.id)]
             case Kind.SKEW:
@@ -231,62 +220,19 @@ class Nemesis:
             case Kind.DB_RESTART | Kind.DB_KILL:
                 assert self._server is not None
                 struck = [ServerDown(arena, self._server, fault)]
+            case _:
+                raise AssertionError(f"{fault.id}: a {fault.kind} strikes at a point")
         hits = [strike for strike in struck if strike is not None]
         self._strikes += hits
         return bool(hits)
-
-    def _is_possible(self, fault: Fault) -> bool:
-        match fault.kind:
-            case Kind.KILL_ALL:
-                return bool(self._cluster.alive())
-            case Kind.DB_RESTART | Kind.DB_KILL:
-                # One at a time, the look-back at the one before included.
-                return not any(isinstance(strike, ServerDown) for strike in self._strikes)
-            case Kind.SKEW:
-                return True
-            case Kind.TERMINATE:
-                # Before its first answer nobody in it hears the signal: that would be a kill.
-                return self._is_up(self._target(fault)) and bool(self._cluster.answers(self._target(fault)))
-            case _:
-                return self._is_up(self._target(fault))
-
-    def _is_ripe(self, fault: Fault) -> bool:
-        if not self._is_possible(fault):
-            return False
-        config = self._cluster.config
-        match fault.kind:
-            case Kind.KILL | Kind.RESTART_SAME_NAME:
-                return self._is_at_work(fault.target)
-            case Kind.PAUSE:
-                # One at a time: the others must have room to take over, behind whatever else is due.
-                return self._is_at_work(fault.target) and not self._arena.paused
-            case Kind.KILL_ALL:
-                everybody = all(worker.is_running for worker in self._cluster.workers.values())
-                return everybody and sum(map(self._is_at_work, config.worker_names)) >= config.workers / 2
-            case _:
-                return True
-
-    def _is_up(self, worker: Worker) -> bool:
-        return (
-            worker.is_running
-            and worker.process not in self._arena.paused
-            and worker.process not in self._arena.accounted
-        )
-
-    def _is_at_work(self, name: str) -> bool:
-        worker = self._cluster.workers[name]
-        # Its predecessor's claims carry the same names: only one that has been answered holds any itself.
-        if not self._is_up(worker) or self._cluster.answers(worker) < WARMED_UP_ANSWERS:
-            return False
-        return self._arena.is_at_work(worker)
 
     def _target(self, fault: Fault) -> Worker:
         return self._cluster.workers[fault.target]
 
     def _strike_spare(self, now: float, at: float) -> bool:
-        """Strike the first spare that is ripe and whose quota is behind."""
+        """Strike the first spare that is ripe and whose quota is behind: so that it hurts, or at another look."""
         for fault in self._spares:
-            if self._is_behind(fault.kind, at) and self._is_ripe(fault) and self._now(fault):
+            if self._is_behind(fault.kind, at) and is_ripe(self._arena, fault) and self._now(fault, is_spare=True):
                 self._spares.remove(fault)
                 return True
         return False
@@ -315,7 +261,9 @@ class Nemesis:
         worker = next(worker for worker in self._cluster.all if worker.process == by_itself.process)
         del self._armed[fault.id]
         self._arena.disarm(fault.id)
-        if worker.process in self._arena.accounted:
+        if fault.kind in CALL_KINDS:
+            self._strikes.append(Spoiled(self._arena, worker, by_itself))
+        elif worker.process in self._arena.accounted:
             self._unfired[fault.id] = f"{worker.process} was struck down by another fault at the same instant"
         elif fault.kind is Kind.KILL:
             worker.child.wait()
@@ -341,27 +289,13 @@ class Nemesis:
         """Workers that ended and that no strike stands for: killed by their script, or crashed."""
         for name, worker in list(self._cluster.workers.items()):
             if worker.is_running:
-                self._born.setdefault(worker.process, now)
+                self._deaths.alive(worker, now)
                 continue
             if worker.process in self._arena.accounted:
                 continue
             if any(self._notice_self_strike(fault) for fault in list(self._armed.values())):
                 continue  # it may be this one: look again
-            self._arena.paused.discard(worker.process)
-            self._strikes.append(self._mourn(name, worker, now))
-
-    def _mourn(self, name: str, worker: Worker, now: float) -> Down:
-        code = worker.child.returncode
-        facts = {"exit_code": code}
-        if code == -9:
-            return Down(self._arena, worker, SELF_KILLED, respawn_seconds=SELF_KILL_RESPAWN_SECONDS, facts=facts)
-        self._crashes.append(f"{worker.process} ended with exit code {code}: {worker.log_tail(400)}")
-        lived = now - self._born.get(worker.process, now)
-        in_a_row = 1 if lived > LIVED_SECONDS else self._crashes_in_a_row.get(name, 0) + 1
-        self._crashes_in_a_row[name] = in_a_row
-        if in_a_row >= CRASHES_IN_A_ROW_MAX:
-            raise NemesisFailed(f"{name} crashed {in_a_row} times in a row; its last words: {worker.log_tail()}")
-        return Down(self._arena, worker, CRASHED, respawn_seconds=CRASH_RESPAWN_SECONDS, facts=facts)
+            self._strikes.append(self._deaths.mourn(name, worker, now))
 
     # -- healing -------------------------------------------------------------------------------------------
 

@@ -87,7 +87,11 @@ class Down:
 
 
 class Paused:
-    """A process that is stopped until somebody has taken a claim of it over, and then goes on as if nothing were."""
+    """A process that is stopped until somebody has taken a claim of it over, and then goes on as if nothing were.
+
+    One that was stopped in the middle of a commit may keep everybody else out of a store in a file: then all workers
+    are hit, nobody can take over, and there is nothing to wait for.
+    """
 
     def __init__(
         self,
@@ -107,6 +111,7 @@ class Paused:
         if by_itself is not None:
             self._line = msgspec.structs.replace(self._line, point=by_itself.point, facts=by_itself.facts)
         self._answers_before: int | None = None
+        self._keeps_out = False
         arena.paused.add(worker.process)
         self.tick(self._since)
 
@@ -117,11 +122,22 @@ class Paused:
             return answered or not self._worker.is_running
         victim = self._victim
         victim.look(self._arena.claims, now)
-        self._write(held=_ordered(victim.held), taken_over=_ordered(victim.taken))
-        nothing_to_wait_for = victim.cut is not None and (not victim.cut or bool(victim.taken))
+        self._look_who_is_kept_out()
+        held = _ordered(victim.held.union(self._line.held))
+        self._write(held=held, taken_over=_ordered(victim.taken))
+        nothing_to_wait_for = self._keeps_out or (victim.cut is not None and (not victim.cut or bool(victim.taken)))
         if not self._worker.is_running or (now >= self._until and (nothing_to_wait_for or now >= self._until_max)):
             self.heal(now)
         return False
+
+    def _look_who_is_kept_out(self) -> None:
+        """All workers, with all they hold, once it is seen to hold the lock of the store."""
+        arena = self._arena
+        if not self._keeps_out and arena.keeps_out(self._worker.pid):
+            self._keeps_out = True
+            facts = {**self._line.facts, "keeps_out": "everybody: it holds the lock of the store"}
+            held = _ordered(arena.held_by_all().union(self._line.held))
+            self._write(workers=arena.all_loops(), held=held, facts=facts)
 
     def heal(self, now: float) -> None:
         """SIGCONT."""
@@ -257,9 +273,12 @@ def kill_all(arena: Arena, *, fault: str, respawn_seconds: float) -> list[Down]:
     return [Down(arena, worker, Kind.KILL_ALL, fault=fault, respawn_seconds=respawn_seconds) for worker in struck]
 
 
-def pause(arena: Arena, worker: Worker, fault: Fault) -> Paused | None:
-    """SIGSTOP; None if it is dead."""
+def pause(arena: Arena, worker: Worker, fault: Fault, *, may_keep_out: bool) -> Paused | None:
+    """SIGSTOP; None if it is dead, or if it went on at once because it would have kept everybody out and may not."""
     if not worker.signal(signal.SIGSTOP) or not await_stop(worker):
+        return None
+    if not may_keep_out and arena.keeps_out(worker.pid):
+        worker.signal(signal.SIGCONT)
         return None
     return Paused(
         arena, worker, seconds=fault.seconds("seconds"), seconds_max=fault.seconds("seconds_max"), fault=fault.id

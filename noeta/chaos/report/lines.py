@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -23,7 +24,8 @@ def reproduce(run: Mapping[str, Any]) -> str:
     parts = [f"make cluster NOETA_CLUSTER_SEED={run.get('seed')}"]
     given = run.get("given") or {}
     parts += [f"{name}={given[name]}" for name in ("NOETA_CLUSTER_TASKS", "NOETA_CLUSTER_SECONDS") if name in given]
-    options = [f"{name} {value}".strip() for name, value in sorted(given.items()) if name.startswith("--")]
+    options = [f"{name} {shlex.quote(value)}" if value else name for name, value in sorted(given.items())]
+    options = [option for option in options if option.startswith("--")]
     if options:
         sized = " ".join(parts).removeprefix("make cluster ")
         return f"{sized} .venv/bin/noeta cluster {' '.join(options)}"
@@ -35,10 +37,16 @@ def config_words(run: Mapping[str, Any]) -> str:
     config = run.get("config") or {}
     return (
         f"tasks={config.get('tasks')} seconds={config.get('seconds'):g} workers={config.get('workers')}x"
-        f"{config.get('concurrency')} lease={config.get('lease_seconds'):g} postgres={run.get('postgres')}"
+        f"{config.get('concurrency')} lease={config.get('lease_seconds'):g} {_store_words(run)}"
         if config
         else "unknown"
     )
+
+
+def _store_words(run: Mapping[str, Any]) -> str:
+    """Runs of before there was a choice of store name their Postgres elsewhere."""
+    store = run.get("store") or {}
+    return str(store.get("words", f"postgres={run.get('postgres')}"))
 
 
 def head(run: Mapping[str, Any], verdict: str) -> str:

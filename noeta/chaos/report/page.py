@@ -30,7 +30,7 @@ svg .lane0 { fill: #fafbfc; } svg .lane1 { fill: #f1f3f6; } svg .grid { stroke: 
 svg text { fill: #55606e; font-size: 11px; }
 svg .rested { fill: #7ea6d9; } svg .ended { fill: #4f9d69; } svg .cut { fill: #e39a3b; }
 svg .kill { fill: #b3261e; } svg .pause { fill: #6b4fa0; opacity: .22; } svg .database { fill: #333; opacity: .12; }
-svg .skew { fill: #2a7f9e; }
+svg .skew { fill: #2a7f9e; } svg .call { fill: #b5468b; opacity: .45; }
 .key span { display: inline-block; width: 12px; height: 12px; margin: 0 4px 0 14px; vertical-align: -1px; }
 """
 
@@ -42,6 +42,7 @@ _KEY: Final = (
     ("#c9bedf", "pause"),
     ("#d9d9d9", "database down"),
     ("#2a7f9e", "clock set off"),
+    ("#d9a3c6", "store call spoiled"),
 )
 
 

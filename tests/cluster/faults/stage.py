@@ -44,6 +44,7 @@ class Stage:
     store: Store
     cluster: Cluster
     reapers: Reapers
+    open: Callable[[int], Store]
     server: DatabaseServer | None = None
     loads: int = 0
 
@@ -65,13 +66,17 @@ class Stage:
 
     @contextmanager
     def nemesis(
-        self, *faults: Fault, spares: tuple[Fault, ...] = (), quotas: Quotas | None = None
+        self,
+        *faults: Fault,
+        spares: tuple[Fault, ...] = (),
+        quotas: Quotas | None = None,
+        keeps_out: Callable[[int], bool] = lambda pid: False,
     ) -> Iterator[Nemesis]:
         """A nemesis at work on these faults; the record is read with ``lines``."""
         schedule = Schedule("test", faults, spares, quotas or Quotas())
-        own = open_store(self.config.dsn, schema=self.config.schema, max_connections=2)
+        own = self.open(2)
         try:
-            with Nemesis(schedule, self.cluster, own, self.server, self.record) as nemesis:
+            with Nemesis(schedule, self.cluster, own, self.server, self.record, keeps_out=keeps_out) as nemesis:
                 nemesis.start()
                 yield nemesis
         finally:
@@ -123,15 +128,19 @@ def stage(
         seconds=seconds,
         run_dir=tmp_path / "run",
         schema=schema,
-        dsn=dsn,
+        address=dsn,
         workers=workers,
         concurrency=concurrency,
         poll_seconds=0.1,
     )
-    store = open_store(dsn, schema=schema, max_connections=4)
+
+    def open(connections_max: int) -> Store:
+        return open_store(dsn, schema=schema, max_connections=connections_max)
+
+    store = open(4)
     try:
         with Reapers() as reapers, Cluster(config, reapers) as cluster:
-            scene = Stage(config, store, cluster, reapers, server)
+            scene = Stage(config, store, cluster, reapers, open, server)
             scene.load(tasks)
             cluster.start()
             scene.wait_until_at_work()

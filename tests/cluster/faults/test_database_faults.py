@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from invariants.evidence import Verb
-from noeta.chaos.nemesis.nemesis import WARMED_UP_ANSWERS
+from noeta.chaos.nemesis.ripeness import WARMED_UP_ANSWERS
 from noeta.chaos.schedule import After, Fault, Kind
 from noeta.core.errors import NoetaError
 from noeta.core.task import TaskRow

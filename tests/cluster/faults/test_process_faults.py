@@ -95,6 +95,44 @@ def test_a_worker_paused_right_before_its_append_is_refused(scene: Stage) -> Non
     assert expected[0] in {held.task for held in line.held}
 
 
+def test_a_worker_stopped_with_the_lock_of_the_store_hits_everybody_and_is_not_waited_for(scene: Stage) -> None:
+    """Nobody can take over while it is stopped, and what the others hold lapses for its sake."""
+    before = scene.worker("w1")
+    fault = Fault("p", Kind.PAUSE, "w1", After(0.0), {"seconds": 0.4, "seconds_max": 60.0})
+    with scene.nemesis(fault, keeps_out=lambda pid: pid == before.pid) as nemesis:
+        wait_until("it goes on", lambda: any(line.fault == "p" and line.ended_at for line in scene.lines))
+        nemesis.stop_and_heal()
+    line = next(line for line in scene.lines if line.fault == "p")
+    config = scene.config
+
+    assert line.workers == tuple(loop for name in config.worker_names for loop in config.loops_of(name))
+    assert len(line.held) > config.concurrency, "only its own claims are named"
+    assert "keeps_out" in line.facts
+    assert before.is_running and not before.is_stopped
+
+
+def test_a_spare_pause_that_would_keep_everybody_out_is_tried_again(scene: Stage) -> None:
+    """A spare is there to hurt one worker: a stop in the middle of a commit hurts all of them, and none enough."""
+    looks: list[int] = []
+
+    def keeps_out(pid: int) -> bool:
+        looks.append(pid)
+        return len(looks) <= 3
+
+    spares = tuple(
+        Fault(f"p{n}", Kind.PAUSE, "w1", After(0.0), {"seconds": 1.5, "seconds_max": 15.0}) for n in range(9)
+    )
+    with scene.nemesis(spares=spares, quotas=Quotas(pauses=1), keeps_out=keeps_out) as nemesis:
+        wait_until("a pause hurt", lambda: nemesis.quotas_met)
+        nemesis.stop_and_heal()
+    pauses = [line for line in scene.lines if line.kind == Kind.PAUSE]
+
+    assert len(looks) > 3
+    assert not any("keeps_out" in line.facts for line in pauses)
+    assert any(line.effective for line in pauses)
+    assert scene.worker("w1").is_running and not scene.worker("w1").is_stopped
+
+
 @pytest.mark.parametrize("point", ["tool.before_journal", "tool.after_journal", "append.after"])
 def test_a_worker_kills_itself_at_the_point_it_was_told(scene: Stage, point: str) -> None:
     before = scene.worker("w2")

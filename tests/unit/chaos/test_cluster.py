@@ -31,7 +31,7 @@ def wait_until_answered(cluster: Cluster) -> None:
 def config(tmp_path: Path, pg_schema: tuple[str, str]) -> Config:
     dsn, schema = pg_schema
     migrate(dsn, schema)
-    return Config(seed="t", tasks=1, seconds=60, run_dir=tmp_path, schema=schema, dsn=dsn, workers=2, concurrency=1)
+    return Config(seed="t", tasks=1, seconds=60, run_dir=tmp_path, schema=schema, address=dsn, workers=2, concurrency=1)
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_workers_start_answer_and_end_in_order(config: Config, reapers: Reapers)
 
         assert names == ["w1#1", "w2#1", "w1#2"]
         assert cluster.alive() == ["w1", "w2"] and first.is_running and second.is_running
-        assert b"password" not in lines and config.dsn.encode() not in lines
+        assert b"password" not in lines and config.address.encode() not in lines
         assert os.getsid(first.pid) == first.pid  # the terminal's Ctrl-C is not for them
         wait_until_answered(cluster)
 

@@ -23,14 +23,18 @@ def test_what_is_still_registered_at_the_end_is_cleaned_up_in_order(tmp_path: Pa
     scratch, kept = tmp_path / "scratch", tmp_path / "kept"
     scratch.mkdir()
     kept.mkdir()
+    file = tmp_path / "file"
+    file.touch()
     child = subprocess.Popen(SLEEPER)
     with Reapers() as reapers:
         reapers.process(child.pid)
         reapers.directory(scratch)
+        reapers.files([file, tmp_path / "never made"])
         reapers.withdraw(reapers.directory(kept))
 
     assert wait_gone(child) == -signal.SIGKILL
     assert not scratch.exists()
+    assert not file.exists()
     assert kept.exists()
 
 
