@@ -31,10 +31,10 @@ _sent: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 def server_with_its_own_clock(init: Any) -> Any:
     """The simulated server keeps virtual time where nobody asks: the bug is in what a worker's call reads."""
 
-    def made(server: Any, scheduler: Any) -> None:
+    def made(server: Any, scheduler: Any, *more: Any) -> None:
         from noeta.chaos.sim.scheduler import WALL_START
 
-        init(server, scheduler)
+        init(server, scheduler, *more)
         server.store._clock = lambda: (WALL_START + scheduler.now) / 1e6
 
     return made

@@ -8,6 +8,7 @@ explains, a test that the sound code passes.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -18,7 +19,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.mutants.answer import Answer, heard
 from tests.mutants.catalogue import Detector, Mutant
@@ -129,7 +130,7 @@ def _race(mutant: Mutant) -> Answer:
 def _sim(mutant: Mutant) -> Answer:
     if mutant.where == "server" or not mutant.python:
         return Answer("", what="needs a real server")
-    return _probe("sim_probe", [mutant.name, str(SIM_SECONDS)], SIM_SECONDS + 30)
+    return _probe("sim_probe", [mutant.name, str(SIM_SECONDS), "all"], SIM_SECONDS + 30)
 
 
 def _storm(mutant: Mutant) -> Answer:
@@ -149,10 +150,25 @@ def short(test: str) -> str:
 
 
 def _probe(module: str, arguments: Sequence[str], seconds: float) -> Answer:
+    output, code = _ask(module, arguments, seconds)
+    return heard(output) or Answer("unknown", what=f"{module} said nothing, exit code {code}: {_last_line(output)}")
+
+
+def probe_json(module: str, arguments: Sequence[str], seconds: float) -> dict[str, Any]:
+    """What a probe says as its last line, and ``took``: the seconds of its process, start included."""
+    began = time.monotonic()
+    output, code = _ask(module, arguments, seconds)
+    try:
+        said: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        said = {"error": f"{module} said nothing, exit code {code}: {_last_line(output)}"}
+    return {**said, "took": round(time.monotonic() - began, 1)}
+
+
+def _ask(module: str, arguments: Sequence[str], seconds: float) -> tuple[str, int | str]:
     with tempfile.TemporaryDirectory(prefix="noeta-mutant-") as place:
         environ = {**os.environ, "TMPDIR": place}
-        output, code = _run([sys.executable, "-m", f"tests.mutants.{module}", *arguments], environ, seconds)
-    return heard(output) or Answer("unknown", what=f"{module} said nothing, exit code {code}: {_last_line(output)}")
+        return _run([sys.executable, "-m", f"tests.mutants.{module}", *arguments], environ, seconds)
 
 
 def _run(command: Sequence[str], environ: dict[str, str], seconds: float) -> tuple[str, int | str]:

@@ -1,102 +1,91 @@
-"""One bug, or none, under the simulator: every strike of every case until a law convicts, then seeds.
+"""One bug, or none, under the simulator, by one strategy, until a law convicts.
 
-``python -m tests.mutants.sim_probe NAME SECONDS [CASE/MODE …]``; one line of JSON. NAME ``true`` is the true code.
+``python -m tests.mutants.sim_probe NAME SECONDS STRATEGY [CASE/MODE …]``; one line of JSON. NAME ``true`` is the true
+code. STRATEGY: ``exhaustion`` (every strike of every case, shortest scripts first), ``random`` or ``pct`` (seeds from 1
+on), ``all`` (exhaustion, then random seeds).
 """
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+from noeta.chaos.sim.silence import silence
 from tests.mutants.answer import Answer, say
 from tests.mutants.catalogue import Mutant
 from tests.mutants.plant import plant
 
 SEEDS_MAX = 2_000
-SUCCESSOR_POINTS = 50
-"""Within so many points a successor has waited for the lease to lapse, claimed, read, and not yet written."""
+STRATEGIES = ("exhaustion", "random", "pct", "all")
 
 
-def main(name: str, seconds: float, *only: str) -> Answer:
+def main(name: str, seconds: float, strategy: str, *only: str, save: Path | None = None) -> Answer:
     mutant = None if name == "true" else plant(name)
     # Not before the bug is planted: the simulator takes the store by name.
-    from noeta.chaos.sim.run import Result
+    from noeta.chaos.schedule import to_json
+    from noeta.chaos.sim.result import Result
 
-    logging.getLogger("noeta").setLevel(logging.CRITICAL + 1)
+    silence()
     began = time.monotonic()
-    executions, others = 0, Counter[str]()
-    for where, result in _executions(*only):
-        executions += 1
+    count, others = 0, Counter[str]()
+    for where, result in executions(strategy, *only):
+        count += 1
         assert isinstance(result, Result)
-        convicted = _laws(result)
+        convicted = result.convicted
         guilty = sorted(convicted if mutant is None else convicted & mutant.convicting, key=_rank(mutant))
         if guilty:
-            return Answer("invalid", guilty[0], f"{where}: {_text(result, guilty[0])}", executions)
+            if save is not None:
+                save.write_text(to_json(result.schedule))
+            return Answer("invalid", guilty[0], f"{where}: {_text(result, guilty[0])}", count)
         others.update(convicted)
         if time.monotonic() - began > seconds:
             break
-    return Answer("valid" if executions else "unknown", "", f"{executions} executions; other laws: {dict(others)}")
+    return Answer("valid" if count else "unknown", "", f"{count} executions; other laws: {dict(others)}")
 
 
-def _executions(*only: str) -> Iterator[tuple[str, object]]:
-    from noeta.chaos.sim.exhaustive import MODES
+def executions(strategy: str, *only: str) -> Iterator[tuple[str, Any]]:
+    """The executions of a strategy, in order, each with words for where it stands."""
+    from noeta.chaos.sim.modes import MODES
     from noeta.chaos.sim.scripts import CASES
-    from noeta.chaos.sim.seeded import run_seed
+    from noeta.chaos.sim.seeded import Strategy, run_seed
 
+    assert strategy in STRATEGIES, strategy
     for pair in only:
         case, _, mode = pair.partition("/")
+        yield from _strikes(case)
         yield from _strikes(case, mode)
-    if not only:
+    if only:
+        return
+    if strategy in ("exhaustion", "all"):
+        for case in CASES:
+            yield from _strikes(case)
         for case in CASES:
             yield from _strikes(case, *MODES)
-        yield from _replaced_twice()
+    if strategy != "exhaustion":
+        by = Strategy.PCT if strategy == "pct" else Strategy.RANDOM
         for seed in range(1, SEEDS_MAX + 1):
-            yield f"seed {seed}", run_seed(seed)
+            yield f"seed {seed}", run_seed(seed, strategy=by)
 
 
 def _strikes(case: str, *modes: str) -> Iterator[tuple[str, object]]:
     """The case without a strike, and with every strike of these modes."""
-    from noeta.chaos.sim.exhaustive import MODES, struck_everywhere
-    from noeta.chaos.sim.run import Execution, strike_at
+    from noeta.chaos.sim.exhaustive import SKEWS, mode_executions
+    from noeta.chaos.sim.modes import MODES
+    from noeta.chaos.sim.run import Execution
     from noeta.chaos.sim.scripts import CASES
 
     one = CASES[case]
-    calm = Execution(one).run()
-    yield f"{one.name}, no strike", calm
+    calm = Execution(one, skews=SKEWS).run()
+    if not modes:
+        yield f"{one.name}, no strike", calm
     for mode in (MODES[name] for name in modes):
-        if not mode.fits(one):
-            continue
-        begun = Execution(one, strike_at(mode.after)).run() if mode.after else calm
-        points = begun.points[sum(strike.after for strike in mode.after) :]
-        for bad in struck_everywhere(one, mode, 1, points, mode.after):
-            yield f"{one.name}, {mode.title} at {', '.join(bad.result.struck)}", bad.result
-
-
-def _replaced_twice() -> Iterator[tuple[str, object]]:
-    """A worker frozen right before an append comes back while its successor, dead before it wrote anything, still
-    holds the lease: nothing but the fence is in its way, the log has not moved."""
-    from noeta.chaos.sim.run import Execution, Strike, strike_at
-    from noeta.chaos.sim.scripts import CASES, LEASE_SECONDS
-
-    for case in (CASES["plain"], CASES["retry-safe"]):
-        points = Execution(case).run().points
-        for n in (place for place, point in enumerate(points, start=1) if point == "append.before"):
-            for m in range(1, SUCCESSOR_POINTS + 1):
-                strikes = (Strike("freeze", n, 1.7 * LEASE_SECONDS), Strike("kill", m))
-                result = Execution(case, strike_at(strikes)).run()
-                yield f"{case.name}, SIGSTOP and SIGKILL of the successor at {', '.join(result.struck)}", result
-
-
-def _laws(result: object) -> set[str]:
-    from invariants import Verdict
-    from noeta.chaos.sim.run import Result
-
-    assert isinstance(result, Result)
-    laws = {one.law.key for one in result.report.laws if one.verdict is Verdict.INVALID}
-    return laws | {finding.partition(":")[0] for finding in result.findings}
+        if mode.fits(one):
+            for bad in mode_executions(one, mode, 1, calm):
+                yield f"{one.name}, {mode.title} at {', '.join(bad.result.struck)}", bad.result
 
 
 def _rank(mutant: Mutant | None):  # type: ignore[no-untyped-def]
@@ -104,7 +93,7 @@ def _rank(mutant: Mutant | None):  # type: ignore[no-untyped-def]
 
 
 def _text(result: object, law: str) -> str:
-    from noeta.chaos.sim.run import Result
+    from noeta.chaos.sim.result import Result
 
     assert isinstance(result, Result)
     found = [f"{anomaly.code}: {anomaly.text}" for anomaly in result.report.anomalies() if anomaly.law == law]

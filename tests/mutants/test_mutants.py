@@ -16,12 +16,13 @@ import pytest
 
 from invariants.catalogue import LAWS, PROMISES
 from noeta.backends.stores.sql_loader import load_migrations
-from noeta.chaos.sim.exhaustive import MODES
+from noeta.chaos.sim.modes import MODES
 from noeta.chaos.sim.scripts import CASES
 from noeta.testing.race_scenes import scenes
 from tests.mutants.answer import Answer, heard
-from tests.mutants.catalogue import BY_NAME, MUTANTS, SIM_ONLY, Lines, Mutant
+from tests.mutants.catalogue import BY_NAME, MUTANTS, Lines, Mutant
 from tests.mutants.detectors import ROOT, failing
+from tests.mutants.mutant import LOOP_ENDS, SIM_ONLY
 from tests.mutants.plant import look_up, rewritten
 
 SEVERAL_PLACES = frozenset({"epoch-not-raised"})
@@ -68,7 +69,7 @@ def test_a_mutant_changes_something_and_names_what_it_breaks(mutant: Mutant) -> 
 
     assert mutant.sql or mutant.python
     assert mutant.promise in {promise.key for promise in PROMISES}
-    assert set(mutant.laws) <= laws | {SIM_ONLY}
+    assert set(mutant.laws) <= laws | {LOOP_ENDS, SIM_ONLY}
     assert mutant.where != "store" or mutant.python or mutant.quick.race
 
 
@@ -138,7 +139,7 @@ def test_the_sound_code_is_not_red_under_the_same_strikes() -> None:
 def simulate(name: str, *strikes: tuple[str, str]) -> Answer:
     """The simulator's word after every strike of these modes on these cases."""
     pairs = [f"{case}/{mode}" for case, mode in strikes]
-    command = [sys.executable, "-m", "tests.mutants.sim_probe", name, "60", *pairs]
+    command = [sys.executable, "-m", "tests.mutants.sim_probe", name, "60", "exhaustion", *pairs]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=QUICK_SECONDS, check=False)
     answer = heard(done.stdout)
     assert answer is not None, done.stderr
