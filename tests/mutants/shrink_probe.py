@@ -1,6 +1,6 @@
 """One bug under the simulator's random seeds, and what becomes of the failure when it is shrunk.
 
-``python -m tests.mutants.shrink_probe NAME SECONDS``; one line of JSON, see ``main``. The printed test is run in
+``python -m tests.mutants.shrink_probe NAME SECONDS [FILE]``; one line of JSON, see ``main``. The printed test is run in
 processes of its own: it must be red under the bug and green without.
 """
 
@@ -23,7 +23,7 @@ ROOT: Final = Path(__file__).parents[2]
 PYTEST_SECONDS: Final = 120.0
 
 
-def main(name: str, seconds: float) -> dict[str, Any]:
+def main(name: str, seconds: float, save: Path | None = None) -> dict[str, Any]:
     """What a bug shrinks to.
 
     ``found``: the first execution that shows it by a law that the catalogue names, of random seeds or, where none of
@@ -34,9 +34,11 @@ def main(name: str, seconds: float) -> dict[str, Any]:
 
     Args:
         seconds: how long to shrink; the search for a seed comes on top.
+        save: the file that the small schedule is written to.
     """
     mutant = plant(name)
     # Not before the bug is planted: the simulator takes the store by name.
+    from noeta.chaos.schedule import to_json
     from noeta.chaos.sim.as_pytest import as_pytest
     from noeta.chaos.sim.replay import replay
     from noeta.chaos.sim.shrink import shrink
@@ -55,6 +57,8 @@ def main(name: str, seconds: float) -> dict[str, Any]:
         return {"mutant": name, "found": None}
     found, result, guilty = failing
     shrunk = shrink(result.schedule, guilty[0], seconds=seconds)
+    if save is not None:
+        save.write_text(to_json(shrunk.schedule))
     first, second = replay(shrunk.schedule), replay(shrunk.schedule)
     text = as_pytest(shrunk.schedule, shrunk.law)
     return {
@@ -109,4 +113,4 @@ def pytest_says(text: str, mutant: str) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1], float(sys.argv[2]))), flush=True)
+    print(json.dumps(main(sys.argv[1], float(sys.argv[2]), *map(Path, sys.argv[3:]))), flush=True)

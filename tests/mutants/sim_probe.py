@@ -1,8 +1,8 @@
 """One bug, or none, under the simulator, by one strategy, until a law convicts.
 
 ``python -m tests.mutants.sim_probe NAME SECONDS STRATEGY [CASE/MODE …]``; one line of JSON. NAME ``true`` is the true
-code. STRATEGY: ``exhaustion`` (every strike of every case, shortest scripts first), ``random`` or ``pct`` (seeds from 1
-on), ``all`` (exhaustion, then random seeds).
+code. STRATEGY: ``exhaustion`` (every case without a strike, then with every strike), ``random`` or ``pct`` (seeds from
+1 on), ``all`` (exhaustion, then random seeds), ``replay`` (the schedules in the files named instead of pairs).
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from tests.mutants.catalogue import Mutant
 from tests.mutants.plant import plant
 
 SEEDS_MAX = 2_000
-STRATEGIES = ("exhaustion", "random", "pct", "all")
+STRATEGIES = ("exhaustion", "random", "pct", "all", "replay")
 
 
-def main(name: str, seconds: float, strategy: str, *only: str, save: Path | None = None) -> Answer:
+def main(name: str, seconds: float, strategy: str, *only: str) -> Answer:
     mutant = None if name == "true" else plant(name)
     # Not before the bug is planted: the simulator takes the store by name.
-    from noeta.chaos.schedule import to_json
     from noeta.chaos.sim.result import Result
 
     silence()
@@ -38,8 +37,6 @@ def main(name: str, seconds: float, strategy: str, *only: str, save: Path | None
         convicted = result.convicted
         guilty = sorted(convicted if mutant is None else convicted & mutant.convicting, key=_rank(mutant))
         if guilty:
-            if save is not None:
-                save.write_text(to_json(result.schedule))
             return Answer("invalid", guilty[0], f"{where}: {_text(result, guilty[0])}", count)
         others.update(convicted)
         if time.monotonic() - began > seconds:
@@ -49,11 +46,17 @@ def main(name: str, seconds: float, strategy: str, *only: str, save: Path | None
 
 def executions(strategy: str, *only: str) -> Iterator[tuple[str, Any]]:
     """The executions of a strategy, in order, each with words for where it stands."""
+    from noeta.chaos.schedule import from_json
     from noeta.chaos.sim.modes import MODES
+    from noeta.chaos.sim.replay import replay
     from noeta.chaos.sim.scripts import CASES
     from noeta.chaos.sim.seeded import Strategy, run_seed
 
     assert strategy in STRATEGIES, strategy
+    if strategy == "replay":
+        for file in only:
+            yield Path(file).name, replay(from_json(Path(file).read_bytes()))
+        return
     for pair in only:
         case, _, mode = pair.partition("/")
         yield from _strikes(case)

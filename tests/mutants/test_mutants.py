@@ -24,6 +24,7 @@ from tests.mutants.catalogue import BY_NAME, MUTANTS, Lines, Mutant
 from tests.mutants.detectors import ROOT, failing
 from tests.mutants.mutant import LOOP_ENDS, SIM_ONLY
 from tests.mutants.plant import look_up, rewritten
+from tests.mutants.search import SEEN
 
 SEVERAL_PLACES = frozenset({"epoch-not-raised"})
 """Bugs whose text stands in more than one place on purpose."""
@@ -134,6 +135,27 @@ def test_the_sound_code_is_not_red_under_the_same_strikes() -> None:
     answer = simulate("true", *sorted({mutant.quick.sim for mutant in MUTANTS if mutant.quick.sim}))
 
     assert answer.verdict == "valid", answer
+
+
+PLANTED = sorted((ROOT / "tests/regressions").glob("planted-*.json"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schedule", PLANTED, ids=lambda path: path.stem.removeprefix("planted-"))
+def test_the_small_schedule_that_is_kept_shows_its_bug(schedule: Path) -> None:
+    """`tests/regressions/` holds that it is survived without the bug: together they say that it is worth keeping."""
+    mutant = BY_NAME[schedule.stem.removeprefix("planted-")]
+    command = [sys.executable, "-m", "tests.mutants.sim_probe", mutant.name, "60", "replay", str(schedule)]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=QUICK_SECONDS, check=False)
+
+    answer = heard(done.stdout)
+    assert answer is not None, done.stderr
+    assert answer.caught, answer
+
+
+def test_every_bug_that_the_simulator_sees_has_its_small_schedule() -> None:
+    assert {path.stem.removeprefix("planted-") for path in PLANTED} == {mutant.name for mutant in SEEN}
 
 
 def simulate(name: str, *strikes: tuple[str, str]) -> Answer:
