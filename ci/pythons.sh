@@ -4,7 +4,8 @@
 # Interpreters: python3.11, python3.12 and python3.13 on PATH or, where there is pyenv, among its versions, those that
 # run; or NOETA_PYTHONS=path:path, where each must run. NOETA_PYTHONS_LEAVE_OUT: a version, as 3.11, that was checked
 # already. COMMAND finds `python` and `noeta` on PATH; without one it is the quick set, and the simulator, whose traces
-# must be the same for every version and every hash seed. A line for each version; exit code 0 only if all passed.
+# must be the same for every version and every hash seed. A line for each version; exit code 0 only if all passed, 77 if
+# none was found.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -112,4 +113,5 @@ else
 fi
 
 say "$passed passed, $failed failed"
-[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+[ "$failed" -eq 0 ] || exit 1
+[ "$passed" -gt 0 ] || exit 77

@@ -13,17 +13,10 @@ from typing import Any, Final
 import msgspec
 
 from noeta.chaos.schedule import AIMABLE_KINDS, CLIENT, AtPoint, Fault, Kind, Play, Schedule
+from noeta.chaos.sim.scripts import LEASE_SECONDS, RETRY_ATTEMPTS
+from noeta.chaos.sim.world import WORLD_POINTS
 from noeta.core.errors import BadInput
 from scripted_model import Workload
-
-SIM_LEASE_SECONDS: Final = 10.0
-"""The lease of every simulated execution (`sim/scripts.py`)."""
-
-SIM_RETRY_ATTEMPTS: Final = 3
-"""Requests of one model call there, which the scripts are written for."""
-
-WORLD_POINTS: Final = frozenset({"wait", "wait_any", "spawn"})
-"""Yield points that a real process does not have."""
 
 PAUSE_LEASES_MAX: Final = 8.0
 """How long a takeover is awaited before a paused process goes on regardless."""
@@ -52,7 +45,7 @@ def hand_over(schedule: Schedule, *, lease_seconds: float) -> HandedOver:
         raise BadInput(
             "schedule.play", "expected scripted tasks, found " + ("none" if play is None else play.app or "")
         )
-    scale = lease_seconds / SIM_LEASE_SECONDS
+    scale = lease_seconds / LEASE_SECONDS
     kept: list[Fault] = []
     refused: list[tuple[str, str]] = []
     for fault in schedule.faults:
@@ -64,7 +57,7 @@ def hand_over(schedule: Schedule, *, lease_seconds: float) -> HandedOver:
     scaled = msgspec.convert(_stretched(msgspec.to_builtins(play), scale), Play)
     return HandedOver(
         msgspec.structs.replace(schedule, faults=tuple(kept), play=None),
-        Workload(schedule.seed, lease_seconds, SIM_RETRY_ATTEMPTS, scaled.tasks, scaled.messages),
+        Workload(schedule.seed, lease_seconds, RETRY_ATTEMPTS, scaled.tasks, scaled.messages),
         play.workers,
         tuple(refused),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from noeta.chaos.asked import Asked
 from noeta.chaos.config import Config
@@ -19,13 +19,14 @@ from scripted_model import Workload
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What is to happen. ``schedule`` is written down whole, also the kinds that are refused on this machine.
-    ``left_out``: faults of a simulated execution that no real process can suffer, by id, each with the reason."""
+    ``left_out``: faults of a simulated execution that no real process can suffer, by id, each with the reason; None:
+    the plan is no such execution."""
 
     workload: Workload
     reserve: Workload
     schedule: Schedule
     required: Mapping[str, int]
-    left_out: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] | None = None
 
     def write(self, run_dir: RunDir) -> None:
         """``schedule.json`` and ``workload.json`` (the workload and its reserve)."""

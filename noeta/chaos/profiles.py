@@ -123,6 +123,40 @@ SIM_REQUIRED: Final[Mapping[str, int]] = MappingProxyType(
 )
 """Situations that the exhaustive set of the simulator must show for its verdict to count."""
 
+PAIRS_REQUIRED: Final[Mapping[str, int]] = MappingProxyType(
+    dict.fromkeys(
+        (
+            "taken-over",
+            "recovered-by-lookup",
+            "recovered-by-rerun",
+            "recovered-as-unknown",
+            "model-called-again",
+            "three-model-calls-bound",
+            "attempt-sealed",
+            "append-refused",
+            "append-refused-after-pause",
+            "renewal-lost",
+            "claim-released",
+            "message-taken-waiting",
+            "message-repeat-dropped",
+            "message-refused",
+            "wake-redelivered",
+            "failure-retried",
+            "bounded-failure",
+        ),
+        1,
+    )
+)
+"""Those that the set of pairs must show: its scripts are short, its strikes end or stop a worker."""
+
+SWEEP_FULL_SEEDS: Final = 1_000
+"""A sweep of so many seeds is asked for ``SWEEP_REQUIRED``."""
+
+SWEEP_REQUIRED: Final[Mapping[str, int]] = MappingProxyType(
+    {name: least for name, least in SIM_REQUIRED.items() if name != "answer-lost"}
+)
+"""A worker killed with its append on the way is left to exhaustion: chance meets it once in hundreds of seeds."""
+
 STORM: Final = StormProfile(
     name="storm",
     spread_leases=2.0,

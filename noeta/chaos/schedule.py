@@ -247,6 +247,8 @@ def check(schedule: Schedule) -> None:
             elif not isinstance(value, int | float) or (fault.kind is not Kind.SKEW and value < 0):
                 raise BadInput(where, f"{name} is a number of seconds, found {value!r}")
         _check_anchor(where, fault, AIMABLE_KINDS if schedule.play is None else SIM_AIMABLE_KINDS)
+        if schedule.play is not None and isinstance(fault.anchor, After) and fault.kind is not Kind.SKEW:
+            raise BadInput(where, f"a {fault.kind} of a simulated execution stands at a point, found an instant")
     if schedule.play is not None:
         _check_play(schedule.play)
 
@@ -266,6 +268,8 @@ def _check_anchor(where: str, fault: Fault, aimable: frozenset[Kind]) -> None:
         case AtPoint(point=point, n=n, since=since, worker=worker, incarnation=incarnation):
             if fault.kind not in aimable:
                 raise BadInput(where, f"a {fault.kind} cannot be aimed at a point")
+            if fault.target == CLIENT and fault.kind is not Kind.KILL:
+                raise BadInput(where, f"the client can only be killed, found a {fault.kind}")
             if fault.kind in CALL_KINDS and point not in CALL_POINTS:
                 raise BadInput(
                     where, f"a {fault.kind} spoils a store call: its point is <verb>.before, found {point!r}"

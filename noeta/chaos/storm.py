@@ -90,14 +90,14 @@ class Storm:
             "given": dict(asked.given),
             "required": dict(plan.required),
             "quotas": plan.schedule.quotas,
-            "left_out": dict(plan.left_out),
+            "left_out": None if plan.left_out is None else dict(plan.left_out),
             "pid": os.getpid(),
             "mutant": asked.mutant,
         }
         self._dir.write_json(RUN, run)
         self._progress.line(first_line(run))
         self._progress.line(f"run directory: {self._dir.root}")
-        for fault, why in plan.left_out.items():
+        for fault, why in (plan.left_out or {}).items():
             self._progress.line(f"left out: fault {fault} of the schedule: {why}")
 
     # -- load, storm, heal, drain, collect -----------------------------------------------------------------

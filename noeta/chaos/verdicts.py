@@ -100,7 +100,7 @@ def judge(run_dir: RunDir, laws: Sequence[Law] = LAWS, *, required: Mapping[str,
     must = dict(run.get("required") or {}) if required is None else required
     doubts = [
         *_doubts_of_run(run),
-        *_doubts_of_storm(storm),
+        *_doubts_of_storm(storm, run),
         *_doubts_of_faults(evidence.run.faults),
         *([] if evidence.journal_lines else ["no side effect was journalled"]),
         *_doubts_of_situations(seen.situations, must),
@@ -156,7 +156,7 @@ def _doubts_of_run(run: Mapping[str, Any]) -> Iterator[str]:
         yield f"left behind: {what}"
 
 
-def _doubts_of_storm(storm: StormFacts | None) -> Iterator[str]:
+def _doubts_of_storm(storm: StormFacts | None, run: Mapping[str, Any]) -> Iterator[str]:
     """Whether it hurt enough."""
     if storm is None:
         yield "no storm was recorded"
@@ -173,6 +173,8 @@ def _doubts_of_storm(storm: StormFacts | None) -> Iterator[str]:
     for kind in storm.planned:
         if not storm.fired.get(kind) and kind not in storm.refused:
             yield f"a planned kind of fault never fired: {kind}"
+    if run.get("left_out") is not None and storm.unfired:
+        yield f"of the schedule that was handed over, {len(storm.unfired)} faults never struck"
     for what in storm.not_healed:
         yield f"not healed: {what}"
     for crash in storm.crashes:

@@ -109,6 +109,11 @@ def must_sweep(*, full: bool, swept_at: int | None, now: int, lease: int) -> boo
     return not full or swept_at is None or now - swept_at >= lease // 3
 
 
+def swept_queues(queues: Sequence[str] | None) -> frozenset[str] | None:
+    """What a store remembers its last sweep by: one of other queues says nothing about these."""
+    return None if queues is None else frozenset(queues)
+
+
 def swept(row: TaskRow) -> TaskRow:
     """A lapsed task put back; it rests from the end of its lease. Keeps: bounded."""
     assert row.lease_until is not None, row

@@ -35,8 +35,8 @@ class Crash:
         jobs: int = 1,
         directory: str | Path | None = None,
     ) -> CrashReport:
-        """``noeta.testing.crash.crash_everywhere``; fails the test with a story of the first failure, whose schedule
-        is written below ``directory`` (default: the ini option ``noeta_regressions``)."""
+        """``noeta.testing.crash.crash_everywhere``; fails the test unless it is valid: with a story of the first
+        failure, whose schedule is written below ``directory`` (default: the ini option ``noeta_regressions``)."""
         from noeta.testing.crash import crash_everywhere, keep
 
         report = crash_everywhere(make, modes=modes, depth=depth, jobs=jobs)
@@ -45,6 +45,8 @@ class Crash:
             file = keep(first, self.directory if directory is None else self.root / directory)
             story = first.lines(file.relative_to(self.root) if file.is_relative_to(self.root) else file)
             pytest.fail("\n".join([f"{report.lines()[-1]}; the first:", *story]), pytrace=False)
+        if report.verdict != "valid":
+            pytest.fail("\n".join(report.lines()), pytrace=False)
         return report
 
     def replay(self, schedule: str | Path) -> None:

@@ -77,6 +77,27 @@ def test_one_whose_place_was_named_stays_only_if_it_is_to_be_kept(
         assert list(folder.iterdir()) == []
 
 
+@pytest.mark.parametrize(("store", "name"), [("sqlite:", "mine.db"), (f"{OWN}:", "place")])
+def test_behind_a_link_is_the_place_that_is_tidied(tmp_path: Path, store: str, name: str) -> None:
+    """SQLite's other files lie beside what the link leads to."""
+    folder = tmp_path / "really"
+    folder.mkdir()
+    (tmp_path / "link").symlink_to(folder / name)
+    address, _ = opened(site_of(f"{store}{tmp_path / 'link'}"), create_run_dir(tmp_path / "runs", "1"))
+
+    assert address == f"{store}{folder / name}"
+    assert list(folder.iterdir()) == []
+
+
+def test_what_lies_behind_a_link_is_somebody_elses(tmp_path: Path) -> None:
+    (tmp_path / "really").mkdir()
+    (tmp_path / "really" / "mine.db-wal").write_text("mine")
+    (tmp_path / "link.db").symlink_to(tmp_path / "really" / "mine.db")
+
+    with pytest.raises(BadInput, match=r"mine\.db-wal"):
+        site_of(f"sqlite:{tmp_path / 'link.db'}")
+
+
 def test_a_place_that_is_taken_is_refused_by_name_and_left_alone(tmp_path: Path) -> None:
     for name in ("full.db", "half.db-wal"):
         (tmp_path / name).write_text("mine")

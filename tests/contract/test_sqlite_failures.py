@@ -18,7 +18,9 @@ from typing import Any
 
 import pytest
 
+from noeta.backends.stores import sqlite_connection, sqlite_schema
 from noeta.backends.stores.sqlite import SqliteStore
+from noeta.backends.stores.sqlite_connection import Lane
 from noeta.backends.stores.sqlite_errors import (
     CorruptFile,
     DiskFull,
@@ -27,10 +29,12 @@ from noeta.backends.stores.sqlite_errors import (
     ReadOnlyFile,
     sort_commit_error,
 )
+from noeta.backends.stores.sqlite_file import DatabaseFile
 from noeta.core.errors import CommitUnknown, StoreUnavailable
 from noeta.core.events import ToolFinished
 from noeta.core.store import Claim, Commit, NewTask, Store
 from noeta.core.wake import ExternalEvent
+from noeta.testing.clock import ManualClock
 from tests.contract.sqlite_files import (
     OtherProcess,
     as_somebody_without_rights,
@@ -130,6 +134,54 @@ def test_a_commit_that_the_disk_broke_off_is_unknown(tmp_path: Path) -> None:
         assert store.append(claim, 1, Commit((ToolFinished("2-0", "x"),))).last_seq == 2
 
 
+class BrokenDisk:
+    """A connection whose next COMMIT fails in the disk, and with it the ROLLBACK behind it."""
+
+    def __init__(self, inner: sqlite3.Connection) -> None:
+        self._inner, self._failing = inner, ["COMMIT", "ROLLBACK"]
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._inner.in_transaction
+
+    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        if self._failing and self._failing[0] in statement:
+            self._failing.pop(0)
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_IOERR_FSYNC, "SQLITE_IOERR_FSYNC"
+            raise error
+        return self._inner.execute(statement, *values)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def test_a_commit_stays_unknown_where_the_rollback_behind_it_fails_too(tmp_path: Path) -> None:
+    """The rollback's own failure would read as "nothing was written". Keeps: acked-stays."""
+    with opened(tmp_path / "tasks.db") as store:
+        claim = claimed(store, "t")
+        store._work._connection = BrokenDisk(store._work._connection)  # type: ignore[assignment]
+        with pytest.raises(CommitUnknown, match="SQLITE_IOERR_FSYNC"):
+            WRITES["append"](store, claim)
+
+        assert store.append(claim, 1, Commit((ToolFinished("2-0", "x"),))).last_seq == 2
+
+
+def test_a_sweep_whose_commit_failed_is_made_again_by_the_next_claim(tmp_path: Path) -> None:
+    """Though that claim finds all it asks for. Keeps: never-stuck."""
+    clock = ManualClock()
+    with opened(tmp_path / "tasks.db", clock=clock) as store:
+        claimed(store, "dead", lease_seconds=30.0)
+        clock.advance(30.0)
+        for n in range(2):
+            store.create(NewTask(f"due{n}", "agent", "goal"))
+        store._work._connection = BrokenDisk(store._work._connection)  # type: ignore[assignment]
+        with pytest.raises(CommitUnknown):
+            store.claim("w", None, 30.0)
+
+        assert store.claim("w", None, 30.0).stale_requeued == ("dead",)
+
+
 @contextlib.contextmanager
 def no_file_grows_beyond(size: int) -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -225,6 +277,42 @@ def test_a_lock_held_too_long_is_unavailable_and_writes_nothing(tmp_path: Path, 
         WRITES[verb](store, claim)
 
 
+def test_a_wait_for_this_process_and_one_for_others_share_one_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tasks.db"
+    with opened(path, wait_seconds=10.0) as store, OtherProcess("hold", str(path)) as holder:
+        assert holder.hear() == "held"
+        slow = SlowThreads(seconds=8.0)
+        monkeypatch.setattr(sqlite_connection, "time", slow)
+        monkeypatch.setattr(store._work, "_lock", slow)
+
+        with pytest.raises(Locked):
+            store.create(NewTask("t", "agent", "goal"))
+        assert 10.0 <= slow.now < 10.1
+        monkeypatch.undo()
+
+
+class SlowThreads:
+    """The lock of a connection that another thread gives back late, and the clock by which it is late."""
+
+    def __init__(self, seconds: float) -> None:
+        self.now, self._seconds = 0.0, seconds
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def acquire(self, timeout: float) -> bool:
+        self.now += self._seconds
+        return self._seconds <= timeout
+
+    def release(self) -> None:
+        pass
+
+
 def test_a_writer_waits_for_a_lock_that_is_given_back(tmp_path: Path) -> None:
     path = tmp_path / "tasks.db"
     with opened(path, wait_seconds=30.0) as store, OtherProcess("hold", str(path)) as holder:
@@ -261,6 +349,27 @@ def test_a_removed_file_is_noticed_before_anything_is_answered(tmp_path: Path, s
             (WRITES | READS)[verb](store, claim)
         with pytest.raises(FileMoved):
             store.create(NewTask("again", "agent", "goal"))
+
+
+def test_a_file_replaced_between_two_connections_of_one_opening_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the first ones acknowledge would be lost. Keeps: acked-stays."""
+    path = tmp_path / "tasks.db"
+    with opened(path):
+        pass
+    shutil.copy(path, tmp_path / "copy")
+    prepare, prepared = sqlite_schema.prepare, []
+
+    def replacing(lane: Lane, file: DatabaseFile) -> None:
+        prepare(lane, file)
+        prepared.append(lane)
+        if len(prepared) == 2:
+            (tmp_path / "copy").rename(path)
+
+    monkeypatch.setattr(sqlite_schema, "prepare", replacing)
+    with pytest.raises(FileMoved, match="replaced"):
+        SqliteStore(str(path))
 
 
 @pytest.mark.parametrize("suffix", ["", "-wal", "-shm"], ids=["database", "wal", "shm"])

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from noeta.backends.open import open_store
 from noeta.backends.stores import sqlite, sqlite_schema
 from noeta.backends.stores.pg_errors import SchemaMismatch
 from noeta.backends.stores.sqlite import SqliteStore
+from noeta.backends.stores.sqlite_connection import Lane
 from noeta.backends.stores.sqlite_errors import NotOurFile, OldLibrary
 from noeta.core.errors import BadInput, InvalidLease, StoreUnavailable
 from noeta.core.events import ToolFinished
@@ -74,6 +76,26 @@ def test_many_processes_that_open_at_once_make_one_database(path: Path) -> None:
     finally:
         for process in processes:
             process.__exit__()
+
+
+def test_a_file_that_another_opening_makes_while_this_one_looks_at_it_is_not_taken_for_a_foreign_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_alone = Lane.run_alone
+    asked_first: list[str] = []
+
+    def overtaken(lane: Lane, name: str) -> list[Any]:
+        rows = run_alone(lane, name)
+        if not asked_first:
+            asked_first.append(name)
+            with opened(path):
+                pass
+        return rows
+
+    monkeypatch.setattr(Lane, "run_alone", overtaken)
+    with opened(path) as store:
+        assert asked_first
+        assert store.create(NewTask("t", "agent", "goal")).created
 
 
 def test_a_relative_path_stays_what_it_was_and_a_link_leads_to_its_file(in_folder: Path, path: Path) -> None:

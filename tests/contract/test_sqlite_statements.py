@@ -127,7 +127,9 @@ def plan_of(connection: sqlite3.Connection, statement: str) -> list[tuple[int, i
     asked = "EXPLAIN QUERY PLAN " + statement
     named = set(re.findall(r":([a-z_]+)", statement))
     numbered = max((int(n) for n in re.findall(r"\?(\d)", statement)), default=0)
-    return connection.execute(asked, dict.fromkeys(named) if named else [None] * numbered).fetchall()
+    return connection.execute(
+        asked, dict.fromkeys(named) if named else {str(number): None for number in range(1, numbered + 1)}
+    ).fetchall()
 
 
 def verbs(store: SqliteStore, clock: ManualClock) -> dict[str, Callable[[], object]]:

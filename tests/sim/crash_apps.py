@@ -169,6 +169,24 @@ def wrong_without_a_crash() -> CrashApp:
     return CrashApp(app=lambda: Engine(Replies("done")), tasks=[ORDER], check=lambda outcome: outcome["order-2"])
 
 
+class Exits(Pay):
+    """Believes that it is a script."""
+
+    def run(self, input: Any, ctx: ToolContext) -> ToolResult:
+        raise SystemExit(0)
+
+
+def exits() -> CrashApp:
+    return CrashApp(app=lambda: Engine(PAYS, tools={"pay": Exits(Bank(), retry_safe=False)}), tasks=[ORDER])
+
+
+def fails_in_peace() -> CrashApp:
+    """Its model has one reply too few, and nobody checks what came of it."""
+    return CrashApp(
+        app=lambda: Engine(Replies(asks("pay")), tools={"pay": PayOnce(Bank(), retry_safe=True)}), tasks=[ORDER]
+    )
+
+
 _numbers = itertools.count()
 
 

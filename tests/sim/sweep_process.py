@@ -26,10 +26,15 @@ def recover_nothing(engine: object, world: object, held: object, call: object) -
     """A planted ``recover_call``, with which every interrupted tool call is simply run again."""
 
 
+def plant() -> None:
+    """Have it in this process."""
+    calls.recover_call = recover_nothing
+
+
 def begin_with_a_bug() -> None:
     """The initializer of workers that have it."""
     begin_worker()
-    calls.recover_call = recover_nothing
+    plant()
 
 
 def chunks(directory: Path, plan: Plan) -> list[int]:

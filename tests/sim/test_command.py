@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from invariants import Verdict
 from noeta.chaos.schedule import from_json
 from noeta.chaos.sim import seeded
 from noeta.chaos.sim.scripts import CASES
 from noeta.cli import BAD_USAGE, run
 from noeta.commands.sim import HARNESS_ERROR
+from noeta.core.runner import calls
 from noeta.core.runner.runner import Runner
+from tests.sim.sweep_process import recover_nothing
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -120,9 +130,13 @@ def test_an_error_of_the_simulator_is_neither_valid_nor_invalid(
         (["--seed", "1", "--strategy", "prayer"], "strategy"),
         (["--trace"], "trace"),
         (["--stores", "memory"], "stores"),
+        (["--seeds", "1..2", "--stores", "memory"], "the memory store alone"),
+        (["--seeds", "1..2", "--executor", "dask", "--mutant", "os:getpid"], "mutant"),
         (["--strike", "kill@1"], "strike"),
         (["--script", "plain", "--strike", "kill"], "strike"),
         (["--script", "plain", "--strike", "kill@100000"], "strike"),
+        (["--script", "plain", "--strike", "slow@2"], "only 0 of slow@2 found something to hit"),
+        (["--seed", "1", "--mutant", "no.such:bug"], "--mutant"),
         (["replay", "no-such-file.json"], "file"),
         (["shrink", "no-such-file.json"], "file"),
     ],
@@ -139,6 +153,67 @@ def test_the_schedule_of_a_storm_is_not_played(capsys: pytest.CaptureFixture[str
     assert sim("replay", "storm.json") == BAD_USAGE
 
     assert "noeta cluster --schedule" in capsys.readouterr().err
+
+
+def test_a_schedule_none_of_whose_strikes_comes_about_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sim("--script", "plain", "--strike", "kill@9", "--save", "kept.json") == 0
+    kept = Path("kept.json")
+    kept.write_text(re.sub(r'"point": ".*"', '"point": "no.such.point"', kept.read_text()))
+
+    assert sim("replay", "kept.json") == 2
+
+    assert capsys.readouterr().out.splitlines()[-1].startswith("unknown: none of its strikes came about")
+
+
+def test_a_strike_at_an_instant_is_refused_instead_of_passed_over(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sim("--script", "plain", "--strike", "kill@9", "--save", "kept.json") == 0
+    kept = Path("kept.json")
+    plan = json.loads(kept.read_text())
+    plan["faults"][0]["anchor"] = {"when": "after", "seconds": 1.0}
+    kept.write_text(json.dumps(plan))
+
+    assert sim("replay", "kept.json") == BAD_USAGE
+
+    assert "stands at a point, found an instant" in capsys.readouterr().err
+
+
+def test_nothing_struck_is_unknown() -> None:
+    assert sim("--script", "plain", "--mode", "say", "--jobs", "1") == 2
+
+
+def test_a_planted_bug_is_planted_in_every_process(capsys: pytest.CaptureFixture[str]) -> None:
+    bug = "tests.sim.sweep_process:plant"
+
+    asked = subprocess.run(
+        f"{sys.executable} -m noeta.cli sim --mutant {bug} --script plain --mode kill --jobs 2".split(),
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert asked.returncode == 1, asked.stdout + asked.stderr
+    assert any(Path("runs/sim").glob("invalid-plain-kill-*.json"))
+
+
+def test_one_execution_that_is_not_valid_leaves_its_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "recover_call", recover_nothing)
+    (seed, *_) = (seed for seed in range(30) if seeded.run_seed(seed).verdict is Verdict.INVALID)
+
+    assert sim("--seed", str(seed)) == 1
+
+    assert sim("replay", f"runs/sim/invalid-random-{seed}.json") == 1
+
+
+def test_without_a_postgres_the_comparison_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOETA_POSTGRES", "nowhere")
+    monkeypatch.delenv("NOETA_TEST_POSTGRES_DSN", raising=False)
+
+    assert sim("--seeds", "1..1", "--stores", "postgres") == BAD_USAGE
+
+    assert "expected a Postgres, found none" in capsys.readouterr().err
 
 
 def test_scripts_and_modes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

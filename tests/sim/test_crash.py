@@ -128,6 +128,21 @@ def test_an_app_that_is_wrong_in_peace_is_not_struck() -> None:
     assert "crash_apps.py" in failure.why[0]
 
 
+def test_an_app_that_fails_in_peace_unchecked_shows_nothing() -> None:
+    report = crash_everywhere(crash_apps.fails_in_peace, modes=["kill_client"])
+
+    assert report.strikes == report.survived > 0
+    assert report.verdict is Verdict.UNKNOWN
+    assert "order-1 fails (llm_error) when nothing strikes it" in "\n".join(report.lines())
+
+
+def test_a_tool_that_exits_ends_its_own_thread_and_not_the_search() -> None:
+    report = crash_everywhere(crash_apps.exits, modes=["kill_client"])
+
+    assert report.strikes > 0
+    assert report.situations["recovered-as-unknown"] > 0
+
+
 @pytest.mark.slow
 def test_several_processes_find_what_one_finds() -> None:
     one = crash_everywhere(f"{HERE}:pays_twice", modes=["kill", "freeze"])

@@ -92,3 +92,8 @@ def test_a_survivor_leaves_nothing_behind_and_tells_what_was_tried(crash: Crash,
 
     assert report.survived == report.strikes == 24
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_search_that_shows_nothing_fails(crash: Crash) -> None:
+    with pytest.raises(pytest.fail.Exception, match="unknown: "):
+        crash.everywhere(crash_apps.fails_in_peace, modes=["kill_client"])

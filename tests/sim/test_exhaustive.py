@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from invariants import Verdict
 from noeta.chaos.schedule import Kind
 from noeta.chaos.sim import render
-from noeta.chaos.sim.exhaustive import Search, search, strikes_of
+from noeta.chaos.sim.exhaustive import NotRepeated, Search, required_at, search, strikes_of
 from noeta.chaos.sim.modes import CALM, KILLS, MODES
 from noeta.chaos.sim.points import CODE_POINTS, REGISTERED, STORE_POINTS, UNUSED
 from noeta.chaos.sim.run import Execution
+from noeta.chaos.sim.scheduler import SimProcess
 from noeta.chaos.sim.scripts import CASES
 from noeta.chaos.sim.strikes import Strike, in_order
 
@@ -43,19 +46,35 @@ def test_every_law_has_something_to_see_in_the_set() -> None:
     found = search([CASES["plain"], CASES["interactive"]], [MODES["say"], MODES["unknown_landed"]])
 
     assert found.unseen_laws == []
-    assert found.verdict(whole=False) is Verdict.VALID
+    assert found.verdict() is Verdict.VALID
 
 
 def test_a_required_situation_that_never_occurred_leaves_the_whole_set_unknown() -> None:
     found = search([CASES["plain"], CASES["interactive"]], [MODES["say"], MODES["unknown_landed"]])
 
     assert found.unseen_laws == []
-    assert "claim-released" in found.missing()
-    assert found.verdict(whole=True) is Verdict.UNKNOWN
+    assert "claim-released" in found.missing(required_at(1))
+    assert found.verdict(required=required_at(1)) is Verdict.UNKNOWN
+    assert found.verdict(required={"message-taken-waiting": 1}) is Verdict.VALID
 
 
 def test_nothing_searched_is_unknown() -> None:
-    assert search([]).verdict(whole=True) is Verdict.UNKNOWN
+    assert search([]).verdict() is Verdict.UNKNOWN
+
+
+def test_a_part_in_which_nothing_was_struck_is_unknown() -> None:
+    found = search([CASES["plain"]], [MODES["say"]])
+
+    assert (found.executions, found.bad) == (1, [])
+    assert found.verdict() is Verdict.UNKNOWN
+
+
+def test_an_execution_that_does_not_repeat_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = itertools.count()
+    monkeypatch.setattr(SimProcess, "random", lambda self, name: Random(next(numbers)))
+
+    with pytest.raises(NotRepeated, match=r"errors-refused, kill at .*: another execution when it was replayed"):
+        search([CASES["errors-refused"]], [MODES["kill"]])
 
 
 def test_the_set_kills_at_every_point_that_a_process_of_this_version_passes() -> None:

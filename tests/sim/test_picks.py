@@ -77,6 +77,22 @@ def test_by_priority_reaches_every_order_of_two_steps() -> None:
     assert missed > 1e-6, f"found only by execution {executions}"
 
 
+def test_by_priority_who_falls_later_may_stay_above_who_fell_before() -> None:
+    """Depth 4: a0 before b0 before a1 before both b1 and c0. Three falls, the first of them the deepest."""
+    executions = 3_000
+    met = 0
+    for seed in range(executions):
+
+        def pick(scheduler: Scheduler, seed: int = seed) -> Pick:
+            return picks.ByPriority(Stream(seed, "p"), depth=4, choices=5)
+
+        went, _ = order_of(pick, steps=2)
+        met += went.startswith("aba")
+
+    promised = executions / (3 * 5**3)
+    assert met > promised / 2, f"met {met} times, promised {promised:g}"
+
+
 def test_the_chance_of_missing_falls_with_every_execution() -> None:
     def missing(executions: int, depth: int = 2) -> float:
         return picks.chance_of_missing(activities=3, choices=10, depth=depth, executions=executions)

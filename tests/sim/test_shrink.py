@@ -398,7 +398,7 @@ def test_a_printed_test_holds_the_schedule_whatever_its_texts(failing: Result) -
     exec(compile(as_pytest(failing.schedule, "one-writer"), "printed", "exec"), namespace)
 
     assert from_json(str(namespace["SCHEDULE"])) == failing.schedule
-    with pytest.raises(AssertionError, match="one-writer is broken"):
+    with pytest.raises(AssertionError, match="one-writer: "):
         namespace["test_one_writer_holds"]()  # type: ignore[operator]
 
 

@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from invariants import Verdict
+from noeta.chaos.profiles import SWEEP_FULL_SEEDS, SWEEP_REQUIRED
 from noeta.chaos.schedule import Kind, from_json
 from noeta.chaos.sim import sweep_plan, sweep_unit, sweep_words
 from noeta.chaos.sim.executors import open_executor
@@ -166,13 +167,36 @@ def test_what_was_decided_has_no_seed_and_no_clocks_in_it() -> None:
 def test_too_many_excused_outcomes_leave_the_answer_unknown() -> None:
     def verdict(excused: int, **verdicts: int) -> Verdict:
         counts = {Verdict(name): count for name, count in verdicts.items()}
-        return Found(FEW, sums=Sums(executions=8, tasks=100, excused=excused, verdicts=counts)).verdict
+        return Found(
+            FEW, sums=Sums(executions=8, tasks=100, excused=excused, verdicts=counts, strikes={Kind.KILL: 1})
+        ).verdict
 
     assert verdict(5, valid=8) is Verdict.VALID
     assert verdict(6, valid=8) is Verdict.UNKNOWN
     assert verdict(0, valid=7, unknown=1) is Verdict.UNKNOWN
     assert verdict(6, valid=7, invalid=1) is Verdict.INVALID
     assert Found(FEW).verdict is Verdict.UNKNOWN
+
+
+def test_a_sweep_that_struck_nothing_is_unknown() -> None:
+    sums = Sums(executions=8, tasks=100, verdicts={Verdict.VALID: 8})
+
+    assert Found(FEW, sums=sums).verdict is Verdict.UNKNOWN
+
+
+def test_many_seeds_without_a_required_situation_are_unknown() -> None:
+    shown = dict.fromkeys(SWEEP_REQUIRED, 1)
+
+    def found(seeds: int, situations: dict[str, int]) -> Found:
+        verdicts = {Verdict.VALID: seeds}
+        sums = Sums(seeds, seeds, verdicts=verdicts, strikes={Kind.KILL: 1}, situations=situations)
+        return Found(Plan(1, seeds), sums=sums)
+
+    short = found(SWEEP_FULL_SEEDS, {**shown, "claim-adopted": 0})
+    assert short.verdict is Verdict.UNKNOWN
+    assert "required and never seen: claim-adopted" in list(sweep_words.distribution(short))
+    assert found(SWEEP_FULL_SEEDS, shown).verdict is Verdict.VALID
+    assert found(SWEEP_FULL_SEEDS - 1, {}).verdict is Verdict.VALID
 
 
 def test_a_sweep_of_priorities_states_its_chance_of_missing(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from noeta.chaos.doctor import State
+from noeta.chaos.doctor import postgres as doctor
 from noeta.testing.postgres import NoPostgres, PostgresSource, Server, ServerFailed, find_source, guard
 from noeta.testing.postgres import source as sources
 from noeta.testing.postgres.container import Container
@@ -171,6 +173,17 @@ def test_version_of_an_image_not_yet_fetched_is_its_tag(engine: StandIn) -> None
 
     assert find_source({"NOETA_POSTGRES": "docker"}).version == "17"
     assert not engine.asked("POST", "/images/create")
+
+
+@pytest.mark.parametrize(("code", "state"), [(200, State.OK), (404, State.LIMITED)])
+def test_doctor_says_whether_the_image_must_be_fetched_first(
+    engine: StandIn, nothing_else: None, code: int, state: State
+) -> None:
+    engine.answers["GET .*/images/"] = (code, {"message": "no such image", "Config": {"Env": ["PG_MAJOR=17"]}})
+    (image,) = [one for one in doctor.postgres({}) if one.name == "Postgres image"]
+
+    assert (image.state, "postgres:17" in image.found) == (state, True)
+    assert state is State.OK or image.help == "docker pull postgres:17"
 
 
 def test_no_engine_is_refused_by_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

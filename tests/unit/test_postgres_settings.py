@@ -75,6 +75,21 @@ def test_a_store_clock_that_went_back_forgets_every_floor_once() -> None:
     assert floor(bounds) == back - FLOOR_MARGIN_MICROS
 
 
+@pytest.mark.parametrize(("first", "second"), [(["busy"], ["calm"]), (["busy"], None), (None, ["calm"])])
+def test_a_probe_of_other_queues_does_not_stand_for_one_of_these(
+    first: list[str] | None, second: list[str] | None
+) -> None:
+    """Keeps: never-stuck."""
+    bounds = ClaimBounds()
+    search = bounds.search(first, 60.0, 100.0)
+    assert search.probe
+    bounds.learn(search, floors={}, queues=None, probed=True, sweeps=False, store_now=NOW, took_seconds=0.0, now=100.0)
+
+    assert not bounds.search(first, 60.0, 119.0).probe
+    assert bounds.search(second, 60.0, 101.0).probe
+    assert bounds.search(first, 60.0, 120.0).probe
+
+
 @pytest.mark.parametrize("seconds", [0.0, -1.0, 0.0001, math.nan, math.inf, 3_601.0])
 def test_a_timeout_out_of_its_bounds_is_bad_input(seconds: float) -> None:
     for field in ("statement_timeout", "lock_timeout"):

@@ -128,7 +128,7 @@ def test_name_that_does_not_run_is_passed_over_unless_it_was_asked_for(checkout:
 
 
 def test_no_python_at_all_is_a_failure(checkout: Checkout) -> None:
-    assert checkout.run().returncode == 1
+    assert checkout.run().returncode == 77
 
 
 def test_given_command_runs_with_each_python_and_its_failure_counts(checkout: Checkout) -> None:

@@ -92,7 +92,7 @@ class MemoryStore:
         self._lock = threading.RLock()
         self._tasks: dict[str, _Task] = {}
         self._contents: dict[str, tuple[bytes, str]] = {}
-        self._swept_at: int | None = None
+        self._swept_at: dict[frozenset[str] | None, int] = {}
         self._closed = False
 
     # -- birth ---------------------------------------------------------------------------------------------
@@ -143,8 +143,9 @@ class MemoryStore:
                     requeued.append(task.row.id)
             full = len(claims) == limit
             may = not full or self._sweeps_when_full
-            if may and rules.must_sweep(full=full, swept_at=self._swept_at, now=now, lease=micros(lease_seconds)):
-                self._swept_at = now
+            swept_at = self._swept_at.get(rules.swept_queues(queues))
+            if may and rules.must_sweep(full=full, swept_at=swept_at, now=now, lease=micros(lease_seconds)):
+                self._swept_at[rules.swept_queues(queues)] = now
                 requeued += self._sweep(queues, now, limits.CLAIM_LIMIT_MAX)
         return Claims(tuple(claims), tuple(fired), tuple(requeued), now)
 

@@ -55,7 +55,9 @@ class ClaimBounds:
     _queues: tuple[str, ...] | None = None
     _restarted_at: float = float("-inf")
     _dear_calls: int = 0
-    _probed_at: float = float("-inf")
+    _probed_at: dict[tuple[str, ...] | None, float] = field(default_factory=dict)
+    """By what was asked for: a probe of other queues says nothing about these."""
+
     _lapse_floor: int = BEGINNING
     _lapse_key: tuple[str, ...] | None = None
     _lapse_restarted_at: float = float("-inf")
@@ -85,7 +87,7 @@ class ClaimBounds:
                 floors=floors,
                 restart=looks_up or (hides_some and not rationed),
                 # A constant backlog must not starve reclaims, those of a process that has just started included.
-                probe=now - self._probed_at >= lease_seconds / 3,
+                probe=now - self._probed_at.get(lapse_key, float("-inf")) >= lease_seconds / 3,
                 lapse_floor=BEGINNING if lapse_from_beginning else self._lapse_floor,
             )
 
@@ -118,7 +120,7 @@ class ClaimBounds:
             if search.everywhere and queues is not None:
                 self._queues = tuple(queues)
             if probed:
-                self._probed_at = now
+                self._probed_at[None if search.everywhere else search.queues] = now
                 self._learn_probe(search, store_now, now)
 
     def _learn_probe(self, search: Search, store_now: int, now: float) -> None:

@@ -74,7 +74,7 @@ class SqliteStore:
         self._clock = clock or time.time
         self._file = DatabaseFile(path)
         self._lanes: list[Lane] = []
-        self._swept_at: int | None = None
+        self._swept_at: dict[frozenset[str] | None, int] = {}
         self._commits = 0
         self._wal_bytes = 0
         try:
@@ -83,10 +83,12 @@ class SqliteStore:
                 lane = Lane(self._file, statements, wait_seconds=wait_seconds)
                 self._lanes.append(lane)
                 sqlite_schema.prepare(lane, self._file)
+                if len(self._lanes) == 1:
+                    self._file.remember()  # all lanes must be on the file of the first
             self._work, self._renewals, self._reads, self._checkpoints = self._lanes
             self._work.poll_locks()
             self._renewals.poll_locks()
-            self._file.remember()
+            self._file.check()
             self._checkpoint()
         except BaseException:
             self.close()
@@ -131,9 +133,12 @@ class SqliteStore:
                 tables.put(before, row)
                 claims.append(claim_from_row(row, shape.value))
             now, full = tables.now, len(claims) == limit
-            if rules.must_sweep(full=full, swept_at=self._swept_at, now=now, lease=micros(lease_seconds)):
-                self._swept_at = now
+            swept_at = self._swept_at.get(rules.swept_queues(queues))
+            sweeps = rules.must_sweep(full=full, swept_at=swept_at, now=now, lease=micros(lease_seconds))
+            if sweeps:
                 requeued += sqlite_verbs.sweep(tables, queues, limits.CLAIM_LIMIT_MAX)
+        if sweeps:
+            self._swept_at[rules.swept_queues(queues)] = now  # only once it is committed
         return Claims(tuple(claims), tuple(fired), tuple(requeued), now)
 
     def renew(self, claims: Claim | Sequence[Claim], lease_seconds: float) -> tuple[Renewal, ...]:

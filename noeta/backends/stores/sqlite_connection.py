@@ -16,7 +16,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from noeta.backends.stores.sqlite_errors import Locked, UnsafeFile, is_locked, sort_commit_error, sort_error
@@ -54,8 +54,8 @@ class Lane:
         Raises:
             UnsafeFile: the file cannot be kept so.
         """
-        with self._exclusively():
-            mode = self._patiently("use_wal")[0][0]
+        with self._exclusively() as deadline:
+            mode = self._patiently("use_wal", deadline)[0][0]
             if mode != "wal":
                 raise UnsafeFile(f"{self._file.path}: expected journal_mode wal, found {mode}")
             for name in ("sync_full", "sync_whole", "no_auto_checkpoint", "sort_in_memory"):
@@ -77,9 +77,9 @@ class Lane:
             StoreUnavailable: nothing was written.
             CommitUnknown: it may have landed.
         """
-        with self._exclusively():
+        with self._exclusively() as deadline:
             self._roll_back()  # what an earlier rollback could not end
-            self._patiently("begin_write")
+            self._patiently("begin_write", deadline)
             try:
                 if is_checked:
                     self._file.check()
@@ -98,9 +98,9 @@ class Lane:
         Raises:
             StoreUnavailable: also if the file is no longer ours: its contents may be old.
         """
-        with self._exclusively():
+        with self._exclusively() as deadline:
             self._file.check()
-            self._patiently("begin_read")
+            self._patiently("begin_read", deadline)
             try:
                 yield
             finally:
@@ -113,7 +113,7 @@ class Lane:
             StoreUnavailable
         """
         try:
-            return self._connection.execute(self._statements[name], values).fetchall()
+            return self._connection.execute(self._statements[name], _named(values)).fetchall()
         except sqlite3.Error as error:
             raise sort_error(error, self._file.path) from error
 
@@ -126,8 +126,8 @@ class Lane:
 
     def run_alone(self, name: str) -> list[Any]:
         """A statement by name, outside any transaction."""
-        with self._exclusively():
-            return self._patiently(name)
+        with self._exclusively() as deadline:
+            return self._patiently(name, deadline)
 
     def close(self) -> None:
         """Wait for the call under way, then give the connection back. Twice is once."""
@@ -138,24 +138,25 @@ class Lane:
     # -- one at a time -------------------------------------------------------------------------------------
 
     @contextmanager
-    def _exclusively(self) -> Iterator[None]:
+    def _exclusively(self) -> Iterator[float]:
+        """Yields until when (``time.monotonic``) the call may wait, for this process and for others."""
+        deadline = time.monotonic() + self._wait_seconds
         self._file.check_process()  # before the lock: a thread of the parent may have held it
         if not self._lock.acquire(timeout=self._wait_seconds):
             raise Locked(f"{self._file.path}: this process's other calls took longer than {self._wait_seconds:g} s")
         try:
             if not self._open:
                 raise StoreUnavailable("the store is closed")
-            yield
+            yield deadline
         finally:
             self._lock.release()
 
-    def _patiently(self, name: str) -> list[Any]:
-        """Run a statement that takes a lock, again while others hold it, within the bound.
+    def _patiently(self, name: str, deadline: float) -> list[Any]:
+        """Run a statement that takes a lock, again while others hold it, until the deadline.
 
         Raises:
             Locked
         """
-        deadline = time.monotonic() + self._wait_seconds
         while True:
             try:
                 return self._connection.execute(self._statements[name]).fetchall()
@@ -171,7 +172,10 @@ class Lane:
         try:
             self._connection.execute(self._statements["commit"])
         except sqlite3.Error as error:
-            self._roll_back()
+            # What a rollback that fails says ("nothing was written") must not stand for the commit; the next write
+            # rolls back again.
+            with suppress(StoreUnavailable):
+                self._roll_back()
             raise sort_commit_error(error, self._file.path) from error
         except BaseException:
             self._roll_back()
@@ -190,3 +194,10 @@ class Lane:
             self._connection.execute(self._statements["rollback"])
         except sqlite3.Error as error:
             raise sort_error(error, self._file.path) from error
+
+
+def _named(values: Values) -> Mapping[str, Any]:
+    """Numbered placeholders (``?1``) have names for Python 3.12, which warns of a sequence for them."""
+    if isinstance(values, Mapping):
+        return values
+    return {str(number): value for number, value in enumerate(values, start=1)}

@@ -76,7 +76,7 @@ class DatabaseFile:
             OPEN_FILES.check(inode, self.path)
 
     def remember(self) -> None:
-        """Take the present files for ours; every connection of the store holds them open by now.
+        """Take the present files for ours; a connection of the store holds them open by now.
 
         Raises:
             FileMoved

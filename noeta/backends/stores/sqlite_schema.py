@@ -59,18 +59,14 @@ def prepare(lane: Lane, file: DatabaseFile) -> None:
         _migrate(lane, file)
 
 
-def _check_owner(lane: Lane, file: DatabaseFile) -> int:
-    """The version found."""
-    application = lane.run_alone("application")[0][0]
-    version: int = lane.run_alone("version")[0][0]
-    objects = lane.run_alone("count_objects")[0][0]
+def _check_owner(lane: Lane, file: DatabaseFile) -> None:
+    application, version, objects = lane.run_alone("owner")[0]
     if application != APPLICATION and (application or version or objects):
         raise NotOurFile(f"{file.path}: expected a noeta database, found one of application {application}")
     if version > needed_version():
         raise SchemaMismatch(
             f"{file.path} is at version {version}, newer than the {needed_version()} this version knows: update noeta"
         )
-    return version
 
 
 def _migrate(lane: Lane, file: DatabaseFile) -> None:

@@ -23,6 +23,7 @@ TITLES: Final = {
     "leases": "how a lease is kept and given back",
     "inbox": "posts, wakes and their keys",
     "waiting": "no wake is lost, none wakes twice",
+    "races": "several threads at once, one law",
     "timers": "never early, never twice",
     "sweeps": "what the sweep puts back, and when",
     "endings": "how tasks end, and how failures are bounded",
@@ -31,7 +32,6 @@ TITLES: Final = {
     "reads": "pages, filters, one instant",
     "transitions": "every line of the table of transitions",
     "bad_input": "the same refusals, before any effect",
-    "races": "several threads at once, one law",
 }
 SUITE: Final = Path(__file__).with_name("suite.py")
 KEYS: Final = re.compile(r"Keeps: ([a-z-]+(?:, [a-z-]+)*)")

@@ -9,6 +9,7 @@ import psycopg
 
 from noeta.chaos.doctor.finding import CHECK, CLUSTER, Finding, State
 from noeta.testing.postgres import NoPostgres, PostgresSource, find_source
+from noeta.testing.postgres.engine import NoEngine, has_image
 from noeta.testing.postgres.install import server_user
 from noeta.testing.postgres.source import DSN_VARIABLE, FORCE_VARIABLE, OWN_KINDS, OwnKind, ask
 
@@ -44,6 +45,8 @@ def postgres(environ: Mapping[str, str]) -> Iterator[Finding]:
         yield _rights(chosen.dsn)
     elif chosen.bin_dir is not None:
         yield _user()
+    elif chosen.image is not None:
+        yield _image(chosen.image, environ)
 
 
 def _given(environ: Mapping[str, str], chosen: PostgresSource | None) -> Finding:
@@ -92,3 +95,15 @@ def _user() -> Finding:
         return Finding("Postgres user", State.MISSING, str(error), "useradd --system postgres", (CHECK, CLUSTER))
     who = f"user {user.uid}"
     return Finding("Postgres user", State.OK, f"{who}, because we are root" if user.switch else f"{who}, as we are")
+
+
+def _image(image: str, environ: Mapping[str, str]) -> Finding:
+    """An engine that answers may still have no image, and no way to fetch one: only trying would tell."""
+    name = "Postgres image"
+    try:
+        is_here = has_image(environ)
+    except NoEngine as error:
+        return Finding(name, State.MISSING, str(error), HELP["docker"], (CHECK, CLUSTER))
+    if not is_here:
+        return Finding(name, State.LIMITED, f"{image} must be fetched by the first start", f"docker pull {image}")
+    return Finding(name, State.OK, f"the engine has {image}")

@@ -55,7 +55,7 @@ class ModeCount:
 @dataclass(slots=True)
 class CrashReport:
     """What a search found. ``points``: yield points of the app left in peace. ``situations``: how often what happened,
-    by name."""
+    by name. ``doubts``: why it would show nothing, however many strikes were survived."""
 
     app: str
     points: int
@@ -63,6 +63,7 @@ class CrashReport:
     modes: list[ModeCount] = field(default_factory=list)
     situations: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
+    doubts: tuple[str, ...] = ()
 
     @property
     def strikes(self) -> int:
@@ -76,9 +77,9 @@ class CrashReport:
 
     @property
     def verdict(self) -> Verdict:
-        """Of an app that was never struck: unknown."""
+        """Of an app that was never struck, or is in doubt: unknown."""
         verdicts = [failure.verdict for failure in self.failures]
-        return merge([*verdicts, Verdict.VALID if self.strikes else Verdict.UNKNOWN])
+        return merge([*verdicts, Verdict.VALID if self.strikes and not self.doubts else Verdict.UNKNOWN])
 
     def lines(self) -> list[str]:
         """A table: a line per kind of strike, then what happened, then the verdict."""
@@ -88,6 +89,7 @@ class CrashReport:
             lines.append(f"  {mode.mode:<15} {share:>9} survived  {MODES[mode.mode].title}")
         happened = sorted(self.situations.items(), key=lambda pair: (-pair[1], pair[0]))
         lines.append("  happened: " + (", ".join(f"{name} {count}" for name, count in happened) or "nothing"))
+        lines += [f"  in doubt: {doubt}" for doubt in self.doubts]
         lines.append(
             f"{self.verdict.value}: {self.survived} of {self.strikes} strikes survived in {self.executions} executions"
         )

@@ -15,9 +15,7 @@ Written by `noeta sim`; the same schedule gives the same execution, step by step
 """
 
 from invariants import Verdict
-from noeta.chaos.schedule import from_json
-from noeta.chaos.sim.replay import replay
-from noeta.chaos.sim.story import story
+from noeta.testing.crash import replay_schedule
 
 # What happened when this file was written:
 {story}
@@ -27,14 +25,14 @@ SCHEDULE = r\'\'\'
 
 
 def test_{name}_holds() -> None:
-    result = replay(from_json(SCHEDULE))
+    played = replay_schedule(SCHEDULE)
 
-    assert result.verdict is Verdict.VALID, "\\n".join(story(result, "{law}"))
+    assert played.verdict is Verdict.VALID, "\\n".join(played.why)
 '''
 
 
 def as_pytest(schedule: Schedule, law: str) -> str:
-    """The text of a test that is red as long as this schedule breaks a law.
+    """The text of a test that is red as long as this schedule breaks a law, and when it strikes nothing any more.
 
     Args:
         law: the key that it breaks, for the name and the story.

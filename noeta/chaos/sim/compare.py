@@ -30,10 +30,11 @@ class Different:
 
 @dataclass(slots=True)
 class Compared:
-    """``seconds``: what each store took. ``calls``: of each store's processes."""
+    """``seconds``: what each store took. ``calls``: of each store's processes. ``bad``: what was not valid, as seed
+    and store."""
 
     seeds: int = 0
-    bad: int = 0
+    bad: list[tuple[int, str]] = field(default_factory=list)
     calls: int = 0
     different: list[Different] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -54,7 +55,8 @@ class Compared:
         """Count one execution."""
         self._hashes.setdefault(store, hashlib.sha256()).update(f"{seed} {result.trace_hash}\n".encode())
         self.seconds[store] = self.seconds.get(store, 0.0) + seconds
-        self.bad += result.verdict is not Verdict.VALID
+        if result.verdict is not Verdict.VALID:
+            self.bad.append((seed, store))
 
 
 def compare_stores(
@@ -67,7 +69,7 @@ def compare_stores(
     """Every seed over each of these stores, the memory store first.
 
     Raises:
-        NoPostgres: it was named, and there is no server to be had.
+        BadInput: Postgres was named, and there is no server to be had.
     """
     found = Compared()
     with open_makers(names) as makers:

@@ -22,12 +22,15 @@ from noeta.core.errors import BadInput
 ENGINES: Final = ("processes", "dask")
 
 
-def open_executor(kind: str, jobs: int, address: str | None = None) -> AbstractContextManager[Executor]:
+def open_executor(
+    kind: str, jobs: int, address: str | None = None, mutant: str = ""
+) -> AbstractContextManager[Executor]:
     """An executor, closed at the end of the ``with``. ``jobs``: worker processes of this machine. ``address``: of a
-    Dask scheduler whose workers are used instead.
+    Dask scheduler whose workers are used instead. ``mutant``: ``MODULE:FUNCTION`` of a bug that each worker plants.
 
     Raises:
-        BadInput: there is no such kind, Dask is not installed, or nobody answers at the address.
+        BadInput: there is no such kind, Dask is not installed, nobody answers at the address, or a bug is to be planted
+            in workers that are not ours.
     """
     if jobs < 1:
         raise BadInput("jobs", f"expected at least 1, found {jobs}")
@@ -36,7 +39,9 @@ def open_executor(kind: str, jobs: int, address: str | None = None) -> AbstractC
     if kind == "processes":
         if address is not None:
             raise BadInput("address", f"expected none with processes, found {address!r}")
-        return _processes(jobs)
+        return _processes(jobs, mutant)
+    if mutant:
+        raise BadInput("mutant", "expected --executor processes, found dask: its workers may be somebody else's")
     if find_spec("distributed") is None:
         raise BadInput("executor", "dask needs an extra: pip install 'noeta[dask]'")
     from noeta.chaos.sim import dask_cluster
@@ -45,17 +50,20 @@ def open_executor(kind: str, jobs: int, address: str | None = None) -> AbstractC
 
 
 @contextmanager
-def _processes(jobs: int) -> Iterator[Executor]:
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=begin_worker)
+def _processes(jobs: int, mutant: str) -> Iterator[Executor]:
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), begin_worker, (mutant,))
     try:
         yield pool
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def begin_worker() -> None:
+def begin_worker(mutant: str = "") -> None:
     """What a worker process of ours does first."""
+    from noeta.chaos.instrument import plant
+
     silence()
+    plant(mutant)
     parent = multiprocessing.parent_process()
     assert parent is not None, "a worker process has a parent"
     threading.Thread(target=_end_with, args=(parent.sentinel,), name="end-with-parent", daemon=True).start()

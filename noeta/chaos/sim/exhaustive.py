@@ -17,8 +17,9 @@ from types import MappingProxyType
 from typing import Final
 
 from invariants import LAWS, Verdict, merge
-from noeta.chaos.profiles import SIM_REQUIRED
+from noeta.chaos.profiles import PAIRS_REQUIRED, SIM_REQUIRED
 from noeta.chaos.sim.modes import CALM, KILLS, MODES, Mode
+from noeta.chaos.sim.replay import replay
 from noeta.chaos.sim.result import Result
 from noeta.chaos.sim.run import Execution, Playable
 from noeta.chaos.sim.scripts import CASES, Case
@@ -43,6 +44,11 @@ SKEWS: Final[Mapping[str, float]] = MappingProxyType({"w1": -3600.0, "w2": 3600.
 
 PAIR_MODES: Final = ("kill", "freeze", "terminate")
 """What strikes twice there."""
+
+
+def required_at(depth: int) -> Mapping[str, int]:
+    """The situations that the full set of this depth must show."""
+    return SIM_REQUIRED if depth == 1 else PAIRS_REQUIRED
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,7 @@ class Search:
         """Laws that saw nothing in any execution."""
         return [law.key for law in LAWS if not self.seen[law.key]]
 
-    def missing(self, required: Mapping[str, int] = SIM_REQUIRED) -> list[str]:
+    def missing(self, required: Mapping[str, int]) -> list[str]:
         """Required situations that did not occur often enough."""
         return [name for name, least in required.items() if self.situations[name] < least]
 
@@ -99,12 +105,14 @@ class Search:
         """Every execution that was not valid."""
         return [(row, bad) for row in self.rows for bad in row.bad]
 
-    def verdict(self, *, whole: bool) -> Verdict:
-        """``whole``: the full set was searched, so a law that saw nothing, or a required situation that did not
-        occur, leaves the answer unknown."""
+    def verdict(self, *, required: Mapping[str, int] | None = None) -> Verdict:
+        """Nothing struck is unknown. ``required``: a full set was searched, so a law that saw nothing, or one of these
+        situations that did not occur, leaves the answer unknown, too."""
         verdicts = [bad.result.verdict for _, bad in self.bad]
         if self.executions:
-            too_little = whole and (self.unseen_laws or self.missing())
+            too_little = not any(row.strikes for row in self.rows) or (
+                required is not None and (self.unseen_laws or self.missing(required))
+            )
             verdicts.append(Verdict.UNKNOWN if too_little else Verdict.VALID)
         return merge(verdicts)
 
@@ -113,6 +121,10 @@ class Search:
         self.rows += other.rows
         self.executions += other.executions
         self.seen.update(other.seen)
+
+
+class NotRepeated(Exception):
+    """An execution went another way when its schedule was replayed: something in it is not of the simulator."""
 
 
 Progress = Callable[[Search], None]
@@ -127,7 +139,11 @@ def search(
     progress: Progress = lambda search: None,
 ) -> Search:
     """Every strike of every mode on every case. ``depth``: how many strikes an execution takes, each at every
-    point after the one before. ``progress`` is called after every execution."""
+    point after the one before. ``progress`` is called after every execution.
+
+    Raises:
+        NotRepeated.
+    """
     found = Search()
     for row, one in _executions(cases, modes, depth):
         if row not in found.rows[-1:]:
@@ -176,11 +192,23 @@ def _executions(cases: Sequence[Case], modes: Sequence[Mode], depth: int) -> Ite
 
 
 def mode_executions(case: Playable, mode: Mode, depth: int, calm: Result) -> Iterator[Bad]:
-    """Every execution of one mode on one case. ``calm``: the one without a strike."""
+    """Every execution of one mode on one case, the last of them repeated. ``calm``: the one without a strike.
+
+    Raises:
+        NotRepeated.
+    """
+    last: Bad | None = None
     for prefix in mode.prefixes(calm.points):
         begun = Execution(case, in_order(prefix), skews=SKEWS).run() if prefix else calm
         points = begun.client_points if mode.client else begun.points
-        yield from struck_everywhere(case, mode, depth, points[sum(strike.after for strike in prefix) :], prefix)
+        left = points[sum(strike.after for strike in prefix) :]
+        for last in struck_everywhere(case, mode, depth, left, prefix):
+            yield last
+    if last is not None and replay(last.result.schedule).trace_hash != last.result.trace_hash:
+        raise NotRepeated(
+            f"{case.name}, {mode.name} at {', '.join(last.result.struck)}: another execution when it was replayed, so "
+            "nothing that was found can be relied on"
+        )
 
 
 def struck_everywhere(

@@ -38,11 +38,11 @@ def replay(turns: Iterable[Turn], scheduler: Scheduler) -> Pick:
 
 class ByPriority:
     """PCT: the ready activity of the highest priority goes on; priorities are drawn at birth, and at ``depth - 1``
-    choices drawn beforehand among ``choices`` the one that would go on falls below all others.
+    choices drawn beforehand among ``choices`` the one that would go on falls below all that have not fallen.
 
-    Of n activities and k choices one execution meets a given bug of depth d with a chance of at least
-    1 / (n k^(d-1)). After Burckhardt, Kothari, Musuvathi and Nagarakatte, "A randomized scheduler with probabilistic
-    guarantees of finding bugs" (ASPLOS 2010).
+    Of n activities and the first k = ``choices`` choices one execution meets a given bug of depth d with a chance of
+    at least 1 / (n k^(d-1)). After Burckhardt, Kothari, Musuvathi and Nagarakatte, "A randomized scheduler with
+    probabilistic guarantees of finding bugs" (ASPLOS 2010).
     """
 
     def __init__(self, draws: Stream, *, depth: int, choices: int) -> None:
@@ -50,8 +50,8 @@ class ByPriority:
         """Choices made so far."""
         self._draws = draws
         self._priorities: dict[str, int] = {}
-        self._falls = {draws.between(1, max(1, choices)) for _ in range(depth - 1)}
-        self._lowest = 0
+        # Who falls later need not fall deeper: with falls that only go down, some orders could never come about.
+        self._falls = {draws.between(1, max(1, choices)): -number for number in range(1, depth)}
 
     @property
     def activities(self) -> int:
@@ -65,8 +65,7 @@ class ByPriority:
                 self._priorities[activity.key] = self._draws.below(PRIORITIES)
         first = self._highest(ready)
         if self.choices in self._falls:
-            self._lowest -= 1
-            self._priorities[ready[first].key] = self._lowest
+            self._priorities[ready[first].key] = self._falls[self.choices]
             first = self._highest(ready)
         return first
 

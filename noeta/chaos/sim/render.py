@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from noeta.chaos.profiles import SIM_REQUIRED
 from noeta.chaos.sim.exhaustive import Bad, Row, Search
 from noeta.chaos.sim.modes import CALM, KILLS, MODES
 from noeta.chaos.sim.points import REGISTERED, UNUSED
@@ -62,7 +61,7 @@ def points(found: Search) -> Iterator[str]:
     yield f"registered, and passed by no process of this version: {', '.join(UNUSED)}"
 
 
-def happened(situations: Mapping[str, int], required: Mapping[str, int] = SIM_REQUIRED) -> Iterator[str]:
+def happened(situations: Mapping[str, int], required: Mapping[str, int]) -> Iterator[str]:
     """The situations that occurred, and the required ones that did not; none is required of a part of the set."""
     yield f"situations: {listed(situations)}"
     if not required:

@@ -275,8 +275,8 @@ class Scheduler:
         def body() -> None:
             try:
                 run()
-            except ProcessDied:
-                pass
+            except (ProcessDied, SystemExit):
+                pass  # who exits from a thread ends that thread alone, in a real process, too
             except Exception as error:
                 if process.alive:
                     self.crashes.append(Crash(process.name, name, error))

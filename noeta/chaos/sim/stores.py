@@ -30,6 +30,8 @@ def names_of(text: str) -> tuple[str, ...]:
     for name in names:
         if name not in STORES:
             raise BadInput("stores", f"some of {', '.join(STORES)}, found {name!r}")
+    if set(names) == {"memory"}:
+        raise BadInput("stores", "expected one to compare with the memory store, found the memory store alone")
     return tuple(name for name in STORES if name in names or name == "memory")
 
 
@@ -39,7 +41,7 @@ def open_makers(names: Sequence[str]) -> Iterator[dict[str, MakeStore]]:
     time: an execution closes its store.
 
     Raises:
-        NoPostgres: there is no server to be had.
+        BadInput: Postgres is among them, and there is no server to be had.
     """
     with ExitStack() as stack:
         yield {name: stack.enter_context(_OPENERS[name]()) for name in names}
@@ -71,10 +73,14 @@ def _sqlite() -> Iterator[MakeStore]:
 @contextmanager
 def _postgres() -> Iterator[MakeStore]:
     from noeta.backends.stores.postgres import PostgresStore
-    from noeta.testing.postgres import Server, find_source, fresh_schema
+    from noeta.testing.postgres import NoPostgres, Server, find_source, fresh_schema
     from noeta.testing.postgres.clocked import ClockedStore, ClockTable
 
-    with Server(find_source(os.environ)) as server, fresh_schema(server.dsn) as lease:
+    try:
+        source = find_source(os.environ)
+    except NoPostgres as error:
+        raise BadInput("stores", f"expected a Postgres, found none: {error}") from error
+    with Server(source) as server, fresh_schema(server.dsn) as lease:
         table = ClockTable(server.dsn, lease.name)
 
         def make(clock: Callable[[], float]) -> Store:

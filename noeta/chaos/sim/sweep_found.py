@@ -9,6 +9,7 @@ from typing import Final
 
 from invariants import Verdict, merge
 from invariants.laws.script_finished import EXCUSED_MAX
+from noeta.chaos.profiles import SWEEP_FULL_SEEDS, SWEEP_REQUIRED
 from noeta.chaos.sim.picks import chance_of_missing
 from noeta.chaos.sim.seeded import Strategy
 from noeta.chaos.sim.sweep_plan import Plan
@@ -72,11 +73,18 @@ class Found:
 
     @property
     def verdict(self) -> Verdict:
-        """Excused outcomes are fine one by one; where they are many, too little was tested."""
-        if not self.sums.executions:
-            return Verdict.UNKNOWN
-        enough = Verdict.VALID if self.sums.excused <= EXCUSED_MAX * self.sums.tasks else Verdict.UNKNOWN
+        """Excused outcomes are fine one by one; where they are many, where nothing was struck, or where a required
+        situation never occurred, too little was tested."""
+        few_excused = self.sums.excused <= EXCUSED_MAX * self.sums.tasks
+        enough = Verdict.VALID if few_excused and self.sums.strikes and not self.missing else Verdict.UNKNOWN
         return merge([enough, *self.sums.verdicts])
+
+    @property
+    def missing(self) -> list[str]:
+        """Required situations that did not occur often enough; none is required of few seeds."""
+        if self.plan.seeds < SWEEP_FULL_SEEDS:
+            return []
+        return [name for name, least in SWEEP_REQUIRED.items() if self.sums.situations.get(name, 0) < least]
 
     @property
     def exit_code(self) -> int:
@@ -114,7 +122,8 @@ class Found:
     @property
     def chance_of_missing(self) -> float | None:
         """An upper bound of the chance that the whole sweep missed a bug of depth ``plan.pct_depth`` that every
-        one of its workloads can show; None: the strategy promises none."""
+        one of its workloads can show, within as many choices as it has without strikes (falls are drawn among
+        these); None: the strategy promises none."""
         if self.plan.strategy is not Strategy.PCT:
             return None
         return chance_of_missing(

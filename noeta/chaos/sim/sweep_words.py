@@ -46,6 +46,8 @@ def distribution(found: Found) -> Iterator[str]:
     yield f"kills at distinct points and processes: {len(sums.kills):,}"
     yield f"strikes: {_listed({kind.value: count for kind, count in sums.strikes.items()}) or 'none'}"
     yield f"situations: {_listed(sums.situations) or 'none'}"
+    if found.missing:
+        yield f"required and never seen: {', '.join(found.missing)}"
     unseen = [law.key for law in LAWS if not sums.seen.get(law.key)]
     yield f"seen by laws: {_listed({key: seen for key, seen in sums.seen.items() if seen}) or 'nothing'}"
     if unseen:
@@ -54,8 +56,8 @@ def distribution(found: Found) -> Iterator[str]:
     if missed is not None:
         yield (
             f"pct: at most {sums.activities:,} activities and {sums.choices:,} choices; a bug of depth "
-            f"{found.plan.pct_depth} that every one of these workloads can show was missed with a chance of at most "
-            f"{missed:.6g}"
+            f"{found.plan.pct_depth} that every one of these workloads can show, within as many choices as it has "
+            f"without strikes, was missed with a chance of at most {missed:.6g}"
         )
     if found.ran:
         yield (

@@ -42,7 +42,8 @@ class FileLocks:
             found = file.stat()
             key = found.st_dev, found.st_ino
             if key not in self._open:
-                self._open[key] = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+                # Without waiting: among a user's files may be a pipe that nobody writes to.
+                self._open[key] = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             asked = FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
             answer = fcntl.fcntl(self._open[key], fcntl.F_GETLK, asked)
         except OSError:

@@ -64,7 +64,8 @@ class LocalGround:
 
 @dataclass(frozen=True, slots=True)
 class LocalSite:
-    """Implements ``Site``. ``before``: the address up to the place; ``place``: None for one in the run directory;
+    """Implements ``Site``. ``before``: the address up to the place; ``place``: where it really is, through links,
+    because SQLite's other files are there, too; None for one in the run directory;
     ``file``: the store is one file of this name there, with others beside it; None: it is a whole directory.
 
     Raises:
@@ -110,7 +111,7 @@ class LocalSite:
     def _make(self, opening: Opening) -> Path:
         if self.place is not None:
             self._check(self.place)  # somebody may have come since it was asked for
-            place = self.place.absolute()
+            place = self.place
         else:
             folder = opening.run_dir.path(FOLDER).absolute()
             place = folder if self.file is None else folder / self.file
@@ -158,7 +159,7 @@ def sqlite_site(path: str) -> LocalSite:
     Raises:
         BadInput: the file has something in it.
     """
-    return LocalSite("sqlite", sqlite3.sqlite_version, "sqlite:", Path(path) if path else None, SQLITE_FILE)
+    return LocalSite("sqlite", sqlite3.sqlite_version, "sqlite:", _real(path), SQLITE_FILE)
 
 
 def factory_site(module: str, function: str, place: str) -> LocalSite:
@@ -168,7 +169,11 @@ def factory_site(module: str, function: str, place: str) -> LocalSite:
         BadInput: the directory has something in it.
     """
     before = f"factory:{module}:{function}:"
-    return LocalSite(f"{module}:{function}", _version_of(module), before, Path(place) if place else None, None)
+    return LocalSite(f"{module}:{function}", _version_of(module), before, _real(place), None)
+
+
+def _real(place: str) -> Path | None:
+    return Path(place).resolve() if place else None
 
 
 def _version_of(module: str) -> str:

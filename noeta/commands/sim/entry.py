@@ -120,21 +120,23 @@ def sim(
         if strategy not in list(Strategy):
             raise BadInput("strategy", f"one of {', '.join(Strategy)}, found {strategy!r}")
         if seed is not None:
-            return one.one_seed(seed, Strategy(strategy), pct_depth, trace, save)
+            return one.one_seed(seed, Strategy(strategy), pct_depth, trace, save, out)
         if seeds is not None and stores is not None:
             return sweeps.compare(seeds, stores, Strategy(strategy))
         if seeds is not None:
-            asked = sweeps.Asked(Strategy(strategy), pct_depth, verify_determinism, executor, scheduler, fresh, jobs)
+            asked = sweeps.Asked(
+                Strategy(strategy), pct_depth, verify_determinism, executor, scheduler, fresh, jobs, mutant or ""
+            )
             return sweeps.sweep(seeds, asked, out)
         if "?" in [*(script or ()), *(mode or ())]:
             return everywhere.what_there_is()
         if agent is not None:
             from noeta.commands.sim.agents import everywhere_in
 
-            return everywhere_in(agent, mode, depth, jobs, out)
+            return everywhere_in(agent, mode, depth, 1 if mutant else jobs, out)  # planted in this process alone
         if single:
-            return one.one_script(everywhere.named_cases(script), strike, trace, save)
-        return everywhere.everywhere(script, mode, depth, jobs, out)
+            return one.one_script(everywhere.named_cases(script), strike, trace, save, out)
+        return everywhere.everywhere(script, mode, depth, jobs, out, mutant or "")
 
     return _guarded(run, mutant)
 

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import typer
 
-from noeta.chaos.profiles import SIM_REQUIRED
 from noeta.chaos.schedule import to_json
 from noeta.chaos.sim import render
 from noeta.chaos.sim.executors import open_executor
-from noeta.chaos.sim.exhaustive import PAIR_MODES, PAIRS, Bad, Row, Search, search, search_with
+from noeta.chaos.sim.exhaustive import PAIR_MODES, PAIRS, Bad, Row, Search, required_at, search, search_with
 from noeta.chaos.sim.modes import MODES
 from noeta.chaos.sim.scripts import CASES, Case
 from noeta.commands.sim.live_line import LiveLine
 from noeta.core.errors import BadInput
 
 
-def everywhere(script: list[str] | None, mode: list[str] | None, depth: int, jobs: int, out: Path) -> int:
-    """Search, print what was found, and answer the verdict's exit code."""
+def everywhere(script: list[str] | None, mode: list[str] | None, depth: int, jobs: int, out: Path, mutant: str) -> int:
+    """Search, print what was found, and answer the verdict's exit code. ``mutant``: planted here, and to be planted
+    in every process that shares the work."""
     bounded = depth > 1 and not script
     cases = named_cases(script or (list(PAIRS) if bounded else None))
     names = mode or (list(PAIR_MODES) if depth > 1 else list(MODES))
@@ -29,17 +30,23 @@ def everywhere(script: list[str] | None, mode: list[str] | None, depth: int, job
     modes = [MODES[name] for name in names]
     started = time.monotonic()
     line: LiveLine[Search] = LiveLine(lambda found: f"{found.executions:,} executions, {len(found.bad)} not valid")
+    kept: list[Path] = []
+
+    def progress(found: Search) -> None:
+        kept.extend(_keep(row, bad, place, out) for place, (row, bad) in enumerate(found.bad) if place >= len(kept))
+        line.show(found)
+
     if jobs == 1:
-        found = search(cases, modes, depth=depth, progress=line.show)
+        found = search(cases, modes, depth=depth, progress=progress)
     else:
-        with open_executor("processes", jobs) as executor:
-            found = search_with(executor, cases, modes, depth=depth, progress=line.show)
+        with open_executor("processes", jobs, mutant=mutant) as executor:
+            found = search_with(executor, cases, modes, depth=depth, progress=progress)
     line.clear()
-    whole = not script and not mode and depth == 1
-    _print(found, out, whole=whole)
-    verdict = found.verdict(whole=whole)
+    required = None if script or mode else required_at(depth)
+    _print(found, kept, required or {})
+    verdict = found.verdict(required=required)
     if found.unseen_laws:
-        part = "" if whole else " (in this part of the set)"
+        part = " (in this part of the set)" if required is None else ""
         typer.echo(f"laws that saw nothing{part}: {', '.join(found.unseen_laws)}")
     seconds = time.monotonic() - started
     strikes, valid = (sum(counts) for counts in zip(*((r.strikes, r.valid) for r in found.rows), strict=True))
@@ -70,14 +77,12 @@ def what_there_is() -> int:
     return 0
 
 
-def _print(found: Search, out: Path, *, whole: bool) -> None:
-    happened = render.happened(found.situations, SIM_REQUIRED if whole else {})
+def _print(found: Search, kept: list[Path], required: Mapping[str, int]) -> None:
+    happened = render.happened(found.situations, required)
     for part in (render.table(found), render.by_mode(found), render.points(found), happened):
         typer.echo("\n".join(part) + "\n")
-    for place, (row, bad) in enumerate(found.bad):
-        file = _keep(row, bad, place, out)
-        if place < render.BAD_SHOWN:
-            typer.echo("\n".join(render.story(row, bad, file)) + "\n")
+    for (row, bad), file in list(zip(found.bad, kept, strict=True))[: render.BAD_SHOWN]:
+        typer.echo("\n".join(render.story(row, bad, file)) + "\n")
 
 
 def _keep(row: Row, bad: Bad, place: int, out: Path) -> Path:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from invariants import Verdict
 from noeta.chaos.schedule import AtPoint, Schedule, from_json, to_json
 from noeta.chaos.sim import render
 from noeta.chaos.sim.exhaustive import strikes_of
@@ -19,16 +20,17 @@ from noeta.chaos.sim.strikes import in_order
 from noeta.core.errors import BadInput
 
 
-def one_seed(seed: int, strategy: Strategy, pct_depth: int, trace: bool, save: Path | None) -> int:
+def one_seed(seed: int, strategy: Strategy, pct_depth: int, trace: bool, save: Path | None, out: Path) -> int:
     """Run one seed; the verdict's exit code."""
-    return told(run_seed(seed, strategy=strategy, pct_depth=pct_depth, keep_trace=trace), save)
+    result = run_seed(seed, strategy=strategy, pct_depth=pct_depth, keep_trace=trace)
+    return told(result, save or kept(result, f"{strategy}-{seed}", out))
 
 
-def one_script(cases: list[Case], strike: str | None, trace: bool, save: Path | None) -> int:
+def one_script(cases: list[Case], strike: str | None, trace: bool, save: Path | None, out: Path) -> int:
     """Run one script with the strikes spelled; the verdict's exit code.
 
     Raises:
-        BadInput: the script ended before it was struck so often.
+        BadInput: the script ended before it was struck so often, or a strike can hit nothing where it stands.
     """
     if len(cases) != 1:
         raise BadInput("strike", "needs one --script")
@@ -40,16 +42,27 @@ def one_script(cases: list[Case], strike: str | None, trace: bool, save: Path | 
     result = execution.run()
     if execution.strikes_made < len(strikes):
         raise BadInput("strike", f"{cases[0].name} ended before it was struck {len(strikes)} times")
-    return told(result, save)
+    if len(result.struck) < len(strikes):
+        raise BadInput("strike", f"only {len(result.struck)} of {strike} found something to hit: another point, please")
+    return told(result, save or kept(result, cases[0].name, out))
+
+
+def kept(result: Result, name: str, out: Path) -> Path | None:
+    """Where the schedule goes, unless the caller says: that of every execution but a valid one is kept."""
+    return None if result.verdict is Verdict.VALID else out / f"{result.verdict}-{name}.json"
 
 
 def one_file(schedule: Schedule, trace: bool) -> int:
-    """Play a schedule again; the verdict's exit code."""
+    """Play a schedule again; the verdict's exit code. Survived without any of its strikes is unknown."""
     result = replay(schedule, keep_trace=trace)
     planned = sum(isinstance(fault.anchor, AtPoint) for fault in schedule.faults)
     if len(result.struck) < planned:
         typer.echo(f"of {planned} faults at points, {len(result.struck)} struck: the code has changed since")
-    return told(result, None)
+    code = told(result, None)
+    if planned and not result.struck and result.verdict is Verdict.VALID:
+        typer.echo("unknown: none of its strikes came about, so this schedule shows nothing any more")
+        return Verdict.UNKNOWN.exit_code
+    return code
 
 
 def read_file(path: Path) -> Schedule:

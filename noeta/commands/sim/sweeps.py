@@ -27,7 +27,7 @@ STOPPED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How a sweep is to run."""
+    """How a sweep is to run. ``mutant``: planted in every process."""
 
     strategy: Strategy
     pct_depth: int
@@ -36,20 +36,27 @@ class Asked:
     scheduler: str | None
     fresh: bool
     jobs: int
+    mutant: str
 
 
 def sweep(seeds: str, asked: Asked, out: Path) -> int:
     """Run the seeds and print what was found; the verdict's exit code."""
     first, last = range_of(seeds)
     plan = Plan(first, last, asked.strategy, asked.pct_depth, asked.verify)
+    if asked.mutant:  # what a planted bug does is no part of the record of the true code
+        out = out / asked.mutant.replace(":", "-")
     line: LiveLine[Found] = LiveLine(sweep_words.so_far)
     try:
-        with open_executor(asked.executor, asked.jobs, asked.scheduler) as executor:
+        with open_executor(asked.executor, asked.jobs, asked.scheduler, asked.mutant) as executor:
             found = run_sweep(plan, executor, directory=out, fresh=asked.fresh, progress=line.show)
     except SweepStopped as error:
         line.clear()
         typer.echo(f"stopped: {error} (record: {record_path(out, plan)})")
         return STOPPED
+    except KeyboardInterrupt:
+        line.clear()
+        typer.echo(f"interrupted: the same command goes on from here (record: {record_path(out, plan)})")
+        raise
     line.clear()
     for text in sweep_words.lines(found, out):
         typer.echo(text)
@@ -67,11 +74,13 @@ def compare(seeds: str, stores: str, strategy: Strategy) -> int:
     for one in found.different[:3]:
         typer.echo(f"seed {one.seed}: {one.store} goes another way than memory:")
         typer.echo(f"    memory: {one.expected}\n    {one.store}: {one.found}")
+    for seed, store in found.bad[:3]:
+        typer.echo(f"seed {seed}: not valid over {store}: noeta sim --seed {seed} --strategy {strategy}")
     for name in names:
         typer.echo(f"{name:<9} {found.seconds[name]:7.1f} s, {found.calls:,} store calls, traces {found.hash_of(name)}")
     typer.echo(
         f"{found.verdict.value}: {found.seeds:,} seeds over {', '.join(names)}: {len(found.different)} traces differ, "
-        f"{found.bad} not valid; {time.monotonic() - started:.1f} s"
+        f"{len(found.bad)} not valid; {time.monotonic() - started:.1f} s"
     )
     return found.verdict.exit_code
 

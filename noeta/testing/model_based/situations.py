@@ -33,6 +33,7 @@ REQUIRED: Final = (
     "takeover counted twice in a row",
     "timer fired by a claim",
     "timer fired by a sweep",
+    "lapsed lease put back by a claim",
     "lapsed lease put back by a sweep",
     "renewal lost",
     "kept timer due at a renewal",

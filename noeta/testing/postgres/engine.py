@@ -41,17 +41,30 @@ def find_image(environ: Mapping[str, str]) -> str:
         NoEngine: there is no library, or no engine answers.
     """
     name = image_name(environ)
+    told = dict(one.partition("=")[::2] for one in _variables(name) or [])
+    version = told.get("PG_VERSION") or told.get("PG_MAJOR") or name.rpartition(":")[2]
+    found = re.match(r"\d+(?:\.\d+)?", version)
+    return found.group() if found else "of unknown version"
+
+
+def has_image(environ: Mapping[str, str]) -> bool:
+    """Whether the engine has the image already.
+
+    Raises:
+        NoEngine: there is no library, or no engine answers.
+    """
+    return _variables(image_name(environ)) is not None
+
+
+def _variables(image: str) -> list[str] | None:
+    """The environment that an image sets; None: the engine does not have it."""
     with asked_engine() as client:
         from docker.errors import ImageNotFound
 
         try:
-            variables = client.images.get(name).attrs["Config"]["Env"] or []
+            return client.images.get(image).attrs["Config"]["Env"] or []
         except ImageNotFound:
-            variables = []
-    told = dict(one.partition("=")[::2] for one in variables)
-    version = told.get("PG_VERSION") or told.get("PG_MAJOR") or name.rpartition(":")[2]
-    found = re.match(r"\d+(?:\.\d+)?", version)
-    return found.group() if found else "of unknown version"
+            return None
 
 
 def engine_address() -> str:

@@ -77,3 +77,12 @@ def test_looking_does_not_drop_the_locks_of_this_process(file: Path) -> None:
     assert b"database is locked" in asked.stderr
     mine.close()
     locks.close()
+
+
+def test_a_pipe_among_the_files_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    locks = FileLocks()
+
+    assert not locks.holds(os.getppid(), [pipe])
+    locks.close()

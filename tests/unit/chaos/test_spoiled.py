@@ -153,6 +153,20 @@ def test_only_the_passings_that_are_named_count(tmp_path: Path) -> None:
         handle(control, incarnation=2).post("t", SAID, "k")
 
 
+def test_of_two_faults_at_one_call_one_strikes_and_the_other_is_not_said_to(tmp_path: Path) -> None:
+    """A strike that was taken and never told of would be waited for until the heal gives up."""
+    control = control_in(tmp_path)
+    aimed = tuple(Aimed(id, Kind.UNKNOWN_LANDED, "post.before", 1) for id in ("first", "second"))
+    control.order("w1", Orders(aimed=aimed))
+    store = handle(control)
+
+    with pytest.raises(CommitUnknown):
+        store.post("t", SAID, "k1")
+    assert store.post("t", SAID, "k2").outcome == "stored"
+    assert control.became("first") == Became("landed", True)
+    assert control.struck("second") is None
+
+
 def test_a_call_of_another_thread_is_left_alone(tmp_path: Path) -> None:
     """Between a point and its call another thread may call: the strike is this thread's."""
     control = control_in(tmp_path)

@@ -52,14 +52,12 @@ PRAGMA wal_checkpoint(PASSIVE);
 -- The size of a page.
 PRAGMA page_size;
 
--- name: application
--- Whose file it is; 0: nobody's.
-PRAGMA application_id;
+-- name: owner
+-- Whose file it is (0: nobody's), its newest migration (0: none), and how many tables and indexes it has. One statement,
+-- so one snapshot: another process may be making the file.
+SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version), count(*)
+FROM {schema}.sqlite_schema;
 
 -- name: version
 -- The newest migration applied; 0: none.
 PRAGMA user_version;
-
--- name: count_objects
--- Tables and indexes in the file.
-SELECT count(*) FROM {schema}.sqlite_schema;
