@@ -1,4 +1,4 @@
-"""The command line: `noeta worker | cluster | sim | check | migrate`.
+"""The command line: `noeta worker | migrate | cluster | sim | certify | check | doctor`.
 
 Exit codes: a command's own (0 is good news); 64 for bad usage, since the harness speaks of an unknown verdict
 with 2.
