@@ -6,6 +6,7 @@ with 2.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Final
 
@@ -23,6 +24,8 @@ from noeta.core.errors import BadInput, NoetaError
 BAD_USAGE: Final = 64
 FAILED: Final = 1
 INTERRUPTED: Final = 130
+CLOSED_PIPE: Final = 141
+"""As a shell names the end by SIGPIPE."""
 _UsageError: Final[type[Exception]] = typer.BadParameter.__mro__[1]
 """What the library raises for bad usage; it has no public name of its own."""
 
@@ -57,6 +60,9 @@ def run(args: list[str]) -> int:
         return BAD_USAGE
     except typer.Abort:
         return INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED_PIPE
     except BadInput as error:
         typer.echo(f"noeta: {error}", err=True)
         return BAD_USAGE

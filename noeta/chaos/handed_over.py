@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from noeta.chaos.schedule import AIMABLE_KINDS, CLIENT, AtPoint, Fault, Kind, Play, Schedule
+from noeta.chaos.sim.points import WORLD_POINTS
 from noeta.chaos.sim.scripts import LEASE_SECONDS, RETRY_ATTEMPTS
-from noeta.chaos.sim.world import WORLD_POINTS
 from noeta.core.errors import BadInput
 from scripted_model import Workload
 

@@ -8,12 +8,19 @@ import typer
 
 
 def migrate(
-    store: Annotated[str, typer.Option(help="Where the tasks are: postgresql://…", envvar="NOETA_STORE")],
+    store: Annotated[
+        str, typer.Option(help="Where the tasks are: postgresql://… or sqlite:PATH.", envvar="NOETA_STORE")
+    ],
     schema: Annotated[str, typer.Option(help="The schema to create or bring up to date.")] = "noeta",
 ) -> None:
     """Create the tables and functions, or bring them up to date. Two at once are fine; a killed one is finished
     by the next."""
+    from noeta.backends.open import open_store
     from noeta.backends.stores.pg_migrate import migrate as bring_up_to_date
 
+    if store.lower().startswith("sqlite:"):
+        open_store(store).close()
+        typer.echo("up to date: a SQLite file is made, or brought up to date, by whoever opens it")
+        return
     applied = bring_up_to_date(store, schema)
     typer.echo(f"schema {schema}: " + (f"applied {', '.join(map(str, applied))}" if applied else "up to date"))

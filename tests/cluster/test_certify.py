@@ -94,8 +94,15 @@ def test_the_first_line_that_fails_names_the_rule_that_is_broken(tmp_path: Path,
 @pytest.mark.slow
 @pytest.mark.cluster
 def test_processes_that_race_convict_what_threads_may_not(tmp_path: Path) -> None:
-    done = certify(f"{BROKEN}:claims_not_atomic", "--seed", "7", "--only", "processes", folder=tmp_path)
+    """A race is met by luck: within a few seeds."""
+    runs = (
+        certify(f"{BROKEN}:claims_not_atomic", "--seed", str(seed), "--only", "processes", folder=tmp_path)
+        for seed in range(7, 15)
+    )
 
+    done = next((run for run in runs if run.returncode != 0), None)
+
+    assert done is not None, "eight races over a store whose claims are not atomic met nothing"
     assert done.returncode == 1, done.stdout
     assert "FAILED" in done.stdout
 

@@ -9,6 +9,7 @@ What does not hold for a store is an attribute of the function:
 
 from __future__ import annotations
 
+import inspect
 import shutil
 import uuid
 from collections.abc import Callable
@@ -61,6 +62,10 @@ def load(name: str) -> Candidate:
     shared = getattr(make, "shared", True)
     if not isinstance(shared, bool):
         raise BadInput(f"{function}.shared", f"expected True or False, found {shared!r}")
+    try:
+        inspect.signature(make).bind("place", clock=None)
+    except (TypeError, ValueError) as error:
+        raise BadInput(name, f"expected {function}(place, clock=None) -> Store: {error}") from error
     remove, empty = getattr(make, "remove", _nothing), getattr(make, "empty", None)
     for field, hook in (("remove", remove), ("empty", empty)):
         if hook is not None and not callable(hook):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 from noeta.backends.stores.around import READ_VERBS, WRITE_VERBS
-from noeta.chaos.sim.world import WORLD_POINTS
 
 SIDES: Final = ("before", "after")
 
@@ -24,6 +23,12 @@ CODE_POINTS: Final = (
     "tool.after_journal",
 )
 """What the runtime, and the scripted tools, name themselves."""
+
+WAIT: Final = "wait"
+WAIT_ANY: Final = "wait_any"
+SPAWN: Final = "spawn"
+WORLD_POINTS: Final = (WAIT, WAIT_ANY, SPAWN)
+"""The yield points that are not named by the code under test, and that no real process has."""
 
 REGISTERED: Final = (*STORE_POINTS, *CODE_POINTS, *WORLD_POINTS)
 

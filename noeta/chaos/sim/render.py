@@ -70,14 +70,15 @@ def happened(situations: Mapping[str, int], required: Mapping[str, int]) -> Iter
     yield f"required and never seen: {', '.join(missing) or 'none'}"
 
 
-def story(row: Row, bad: Bad, file: Path | None) -> Iterator[str]:
-    """One execution that was not valid: why, and how to have it again."""
+def story(row: Row, bad: Bad, file: Path | None, mutant: str = "") -> Iterator[str]:
+    """One execution that was not valid: why, and how to have it again. ``mutant``: the bug that was planted."""
     where = "; ".join(bad.result.struck) or "no strike"
     yield f"{row.case}, {row.mode} at {where}: {bad.result.verdict.value}"
     for line in reasons(bad.result):
         yield f"    {line}"
     if file is not None:
-        yield f"    reproduce: noeta sim replay {file}    smaller: noeta sim shrink {file}"
+        planted = f" --mutant {mutant}" if mutant else ""
+        yield f"    reproduce: noeta sim replay {file}{planted}    smaller: noeta sim shrink {file}{planted}"
 
 
 def reasons(result: Result) -> list[str]:

@@ -13,7 +13,7 @@ from noeta.core.errors import BadInput
 from noeta.core.ids import sha256_text
 
 FORMAT: Final = 1
-SUFFIX: Final = ".shrunk.json"
+SUFFIX: Final = ".shrinking"
 
 
 class State(msgspec.Struct, frozen=True):

@@ -8,21 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from noeta.backends.stores.around import AroundStore, Call
+from noeta.chaos.sim.points import SPAWN, WAIT, WAIT_ANY
 from noeta.chaos.sim.scheduler import WALL_START, Activity, SimProcess
 from noeta.core.ids import MICROS_PER_SECOND
 from noeta.core.store import Store
 from noeta.core.world import Event
 
 T = TypeVar("T")
-
-WAIT: Final = "wait"
-WAIT_ANY: Final = "wait_any"
-SPAWN: Final = "spawn"
-WORLD_POINTS: Final = (WAIT, WAIT_ANY, SPAWN)
-"""The yield points that are not named by the code under test."""
 
 
 class SimEvent:

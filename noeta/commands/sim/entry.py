@@ -188,7 +188,7 @@ def _guarded(run: Callable[[], int], mutant: str | None) -> int:
     try:
         plant(mutant or "")
         return run()
-    except BadInput:
+    except (BadInput, BrokenPipeError):
         raise
     except Exception:
         traceback.print_exc()

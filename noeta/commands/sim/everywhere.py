@@ -36,14 +36,19 @@ def everywhere(script: list[str] | None, mode: list[str] | None, depth: int, job
         kept.extend(_keep(row, bad, place, out) for place, (row, bad) in enumerate(found.bad) if place >= len(kept))
         line.show(found)
 
-    if jobs == 1:
-        found = search(cases, modes, depth=depth, progress=progress)
-    else:
-        with open_executor("processes", jobs, mutant=mutant) as executor:
-            found = search_with(executor, cases, modes, depth=depth, progress=progress)
+    try:
+        if jobs == 1:
+            found = search(cases, modes, depth=depth, progress=progress)
+        else:
+            with open_executor("processes", jobs, mutant=mutant) as executor:
+                found = search_with(executor, cases, modes, depth=depth, progress=progress)
+    except KeyboardInterrupt:
+        line.clear()
+        typer.echo(f"interrupted; {len(kept)} failing schedules were written to {out}, nothing else is kept", err=True)
+        raise
     line.clear()
     required = None if script or mode else required_at(depth)
-    _print(found, kept, required or {})
+    _print(found, kept, required or {}, mutant)
     verdict = found.verdict(required=required)
     if found.unseen_laws:
         part = " (in this part of the set)" if required is None else ""
@@ -77,12 +82,12 @@ def what_there_is() -> int:
     return 0
 
 
-def _print(found: Search, kept: list[Path], required: Mapping[str, int]) -> None:
+def _print(found: Search, kept: list[Path], required: Mapping[str, int], mutant: str) -> None:
     happened = render.happened(found.situations, required)
     for part in (render.table(found), render.by_mode(found), render.points(found), happened):
         typer.echo("\n".join(part) + "\n")
     for (row, bad), file in list(zip(found.bad, kept, strict=True))[: render.BAD_SHOWN]:
-        typer.echo("\n".join(render.story(row, bad, file)) + "\n")
+        typer.echo("\n".join(render.story(row, bad, file, mutant)) + "\n")
 
 
 def _keep(row: Row, bad: Bad, place: int, out: Path) -> Path:

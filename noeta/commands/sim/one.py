@@ -75,7 +75,10 @@ def read_file(path: Path) -> Schedule:
         text = path.read_bytes()
     except OSError as error:
         raise BadInput("file", f"cannot read {path}: {error.strerror}") from error
-    return from_json(text)
+    try:
+        return from_json(text)
+    except BadInput as error:
+        raise BadInput("file", f"{path} holds no schedule: {error}") from error
 
 
 def told(result: Result, save: Path | None) -> int:
