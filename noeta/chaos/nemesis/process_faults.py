@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,9 @@ from noeta.chaos.nemesis.record import FaultLine
 from noeta.chaos.orders import SelfStrike
 from noeta.chaos.schedule import Fault, Kind
 from noeta.core.ids import MICROS_PER_SECOND
+
+OVERDUE_SECONDS: Final = 2.0
+"""So long after its end at the latest, a pause is ended by a clock that asks nobody."""
 
 STOP_SECONDS_MAX: Final = 2.0
 """How long the kernel may take to have a process stopped or dead."""
@@ -90,7 +94,8 @@ class Paused:
     """A process that is stopped until somebody has taken a claim of it over, and then goes on as if nothing were.
 
     One that was stopped in the middle of a commit may keep everybody else out of a store in a file: then all workers
-    are hit, nobody can take over, and there is nothing to wait for.
+    are hit, nobody can take over, and there is nothing to wait for. It may even keep the nemesis itself waiting, where
+    a store's wait for its lock has no bound: so a timer of its own ends every pause.
     """
 
     def __init__(
@@ -113,6 +118,10 @@ class Paused:
         self._answers_before: int | None = None
         self._keeps_out = False
         arena.paused.add(worker.process)
+        overdue = self._until_max - self._since + OVERDUE_SECONDS
+        self._alarm = threading.Timer(overdue, worker.signal, (signal.SIGCONT,))
+        self._alarm.daemon = True
+        self._alarm.start()
         self.tick(self._since)
 
     def tick(self, now: float) -> bool:
@@ -146,6 +155,7 @@ class Paused:
         self._answers_before = self._arena.cluster.answers(self._worker)
         effective = self._worker.is_running and bool(self._victim.taken)
         self._write(ended_at=self._arena.wall(), effective=effective)
+        self._alarm.cancel()
         self._worker.signal(signal.SIGCONT)
         self._arena.paused.discard(self._worker.process)
 

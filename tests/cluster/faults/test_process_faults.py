@@ -111,6 +111,26 @@ def test_a_worker_stopped_with_the_lock_of_the_store_hits_everybody_and_is_not_w
     assert before.is_running and not before.is_stopped
 
 
+def test_a_pause_that_keeps_the_nemesis_itself_waiting_ends_all_the_same(scene: Stage) -> None:
+    """A store whose wait for its lock has no bound: whoever looks waits for the very process that is stopped."""
+    before = scene.worker("w1")
+    waited: list[int] = []
+
+    def waits(pid: int) -> bool:
+        waited.append(pid)
+        wait_until("somebody lets it go on", lambda: not before.is_stopped)
+        return False
+
+    fault = Fault("p", Kind.PAUSE, "w1", After(0.0), {"seconds": 0.2, "seconds_max": 0.4})
+    with scene.nemesis(fault, keeps_out=waits) as nemesis:
+        wait_until("it goes on", lambda: any(line.fault == "p" and line.ended_at for line in scene.lines))
+        result = nemesis.stop_and_heal()
+
+    assert waited, "nobody looked"
+    assert not result.not_healed
+    assert before.is_running and not before.is_stopped
+
+
 def test_a_spare_pause_that_would_keep_everybody_out_is_tried_again(scene: Stage) -> None:
     """A spare is there to hurt one worker: a stop in the middle of a commit hurts all of them, and none enough."""
     looks: list[int] = []
