@@ -6,7 +6,6 @@ with 2.
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Final
 
@@ -60,9 +59,11 @@ def run(args: list[str]) -> int:
         return BAD_USAGE
     except typer.Abort:
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return CLOSED_PIPE
+    except SystemExit as end:
+        # Whoever read our output has seen enough. The library ends the process with 1 then, which is a verdict here.
+        if isinstance(end.__context__, BrokenPipeError):
+            return CLOSED_PIPE
+        raise
     except BadInput as error:
         typer.echo(f"noeta: {error}", err=True)
         return BAD_USAGE

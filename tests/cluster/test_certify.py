@@ -112,6 +112,7 @@ def test_processes_that_race_convict_what_threads_may_not(tmp_path: Path) -> Non
     [
         (["nonsense"], "expected MODULE:FUNCTION or one of memory, sqlite, postgres"),
         (["tests.nowhere:make_store"], "cannot import 'tests.nowhere'"),
+        (["tests.cluster.own_store:make"], "expected make(place, clock=None) -> Store"),
         (["memory", "--only", "weather"], "expected PART or PART:SUBJECT"),
         (["memory", "--only", "contract:weather"], "expected contract:SUBJECT with one of birth, fence"),
         (["memory", "--no-storm", "--storm-seconds", "9"], "excludes --storm-seconds"),

@@ -77,6 +77,7 @@ DRAIN = QUIET_RUN["drain"]
         ({"storm": {**STORM, "planned": ["kill", "pause"]}}, "never fired: pause"),
         ({"storm": {**STORM, "not_healed": ["w1 is down"]}}, "not healed: w1 is down"),
         ({"storm": {**STORM, "crashes": ["w1#3 ended with 1"]}}, "ended by itself: w1#3"),
+        ({"left_out": {}, "storm": {**STORM, "unfired": {"f2": "never reached"}}}, "1 faults never struck"),
         ({"drain": None}, "never came to its drain"),
         ({"drain": {**DRAIN, "ended": "deadline", "unfinished": [{"pace": "slow"}]}}, "(0 stuck, 1 slow)"),
         ({"drain": {**DRAIN, "unsaid": ["k1"]}}, "1 messages could not be posted"),
@@ -108,6 +109,13 @@ def test_a_refused_kind_of_fault_need_not_fire(tmp_path: Path) -> None:
     storm = {**STORM, "planned": ["kill", "db_kill"], "refused": {"db_kill": "not ours"}}
 
     assert judge(hand_made(tmp_path, run=with_run(storm=storm)), SEEN_HERE).verdict is Verdict.VALID
+
+
+def test_a_storm_of_its_own_need_not_strike_everything(tmp_path: Path) -> None:
+    """Only of a schedule that was handed over: a storm plans more than it needs."""
+    run = with_run(left_out=None, storm={**STORM, "unfired": {"f2": "never reached"}})
+
+    assert judge(hand_made(tmp_path, run=run), SEEN_HERE).verdict is Verdict.VALID
 
 
 def test_an_empty_journal_is_unknown(tmp_path: Path) -> None:

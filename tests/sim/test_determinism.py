@@ -17,6 +17,7 @@ from noeta.chaos.sim.scheduler import Trace
 from noeta.chaos.sim.scripts import CASES
 from noeta.chaos.sim.seeded import Strategy, run_seed
 from noeta.chaos.sim.strikes import Strike, in_order
+from scripted_model import app as scripted_app
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (3, 17, 1755)
@@ -84,3 +85,15 @@ def test_a_schedule_without_its_turns_is_another_execution() -> None:
     first_come = msgspec.structs.replace(result.schedule, play=msgspec.structs.replace(result.schedule.play, turns=()))
 
     assert replay(first_come).trace_hash != result.trace_hash
+
+
+def test_a_trace_tells_one_log_from_another_and_one_token_from_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows alone would not: the same number of entries, of the same kinds, at the same times."""
+    true = Execution(CASES["plain"]).run().trace_hash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scripted_app, "SYSTEM", "Play it otherwise.")  # other requests, so other bodies of ModelCalled
+        other_bodies = Execution(CASES["plain"]).run().trace_hash
+    other_tokens = Execution(CASES["plain"], seed=1).run().trace_hash
+
+    assert len({true, other_bodies, other_tokens}) == 3

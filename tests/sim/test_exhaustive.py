@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from invariants import Verdict
+from noeta.chaos.profiles import SWEEP_REQUIRED
 from noeta.chaos.schedule import Kind
 from noeta.chaos.sim import render
 from noeta.chaos.sim.exhaustive import NotRepeated, Search, required_at, search, strikes_of
@@ -20,6 +21,7 @@ from noeta.chaos.sim.run import Execution
 from noeta.chaos.sim.scheduler import SimProcess
 from noeta.chaos.sim.scripts import CASES
 from noeta.chaos.sim.strikes import Strike, in_order
+from noeta.chaos.situations import SITUATIONS
 
 ROOT = Path(__file__).parents[2]
 
@@ -129,3 +131,11 @@ def test_strikes_are_spelled_and_read_alike() -> None:
     for text in ("kill", "kill@0", "murder@1", "kill@1,", "kill_client@1"):
         with pytest.raises(ValueError, match="MODE@POINT"):
             strikes_of(text)
+
+
+def test_whatever_is_required_is_a_situation_that_is_counted() -> None:
+    """A name that nobody counts would leave every search unknown."""
+    for required in (required_at(1), required_at(2), SWEEP_REQUIRED):
+        assert required
+        assert set(required) <= set(SITUATIONS)
+    assert set(required_at(2)) < set(required_at(1))
