@@ -62,9 +62,10 @@ mutants: bootstrap ## plant every known bug, one at a time; each must be caught
 bench: bootstrap ## measure against the baselines in one run
 	$(PYTHON) -m bench
 
-docs: bootstrap ## regenerate docs/promises.md from the laws
+docs: bootstrap ## regenerate docs/promises.md from the laws, docs/tasks-and-waking.md from the tests
 	@mkdir -p docs
 	$(PYTHON) -m invariants.promises > docs/.promises.new && mv docs/.promises.new docs/promises.md
+	$(PYTHON) -m tests.promised
 
 clean: ## remove .venv, caches and build products; runs/ stays, it is evidence
 	rm -rf .venv .venv.lock build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -2,7 +2,7 @@
 
     python -m bench [--quick] [--only NAME] [--json]
 
-Round trips, buffers and HOT updates are counted by the wire and by the server. Rates are ratios between
-neighbours in interleaved rounds, never seconds. Each run adds one line to `bench/results.jsonl`; the exit code
-is 0 when every target holds, 1 when one does not.
+Round trips, buffers, HOT updates and deadlocks are counted by the wire and by the server, threads by the kernel. Rates
+are ratios between neighbours in interleaved rounds, never seconds. Each run adds one line to `bench/results.jsonl`; the
+exit code is 0 when every target holds, 1 when one does not.
 """

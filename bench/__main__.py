@@ -16,9 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
 
-from bench import buffers, hot, late_row, rates, round_trips
+from bench import buffers, family, family_cost, fan_in, hot, late_row, old_plans, rates, round_trips, timers, waiting
 from bench.report import Figure, Run, json_line, table, verdicts
 from bench.site import Places, own_server, place
+from bench.workers import WorkerFailed
 from noeta.testing.postgres import NoPostgres, ServerFailed
 
 HERE: Final = Path(__file__).parent
@@ -41,6 +42,12 @@ BENCHES: Final[Mapping[str, Measure]] = {
     hot.NAME: hot.measure,
     late_row.NAME: late_row.measure,
     rates.NAME: rates.measure,
+    waiting.NAME: waiting.measure,
+    timers.NAME: timers.measure,
+    fan_in.NAME: fan_in.measure,
+    family.NAME: family.measure,
+    family_cost.NAME: family_cost.measure,
+    old_plans.NAME: old_plans.measure,
 }
 
 
@@ -56,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
             for name in names:
                 print(f"{name} …", file=sys.stderr)
                 figures += BENCHES[name](places, quick=asked.quick)
-    except (NoPostgres, ServerFailed) as error:
+    except (NoPostgres, ServerFailed, WorkerFailed) as error:
         print(f"nothing measured: {error}", file=sys.stderr)
         return NOTHING_MEASURED
     line = json_line(run, figures)

@@ -5,9 +5,33 @@ from __future__ import annotations
 from typing import Final
 
 from bench.site import Session
+from noeta.core import codec
+from noeta.core.ids import micros
+from noeta.core.wake import (
+    ExternalEvent,
+    HumanResponseReceived,
+    SubtaskCompleted,
+    TimerFired,
+    WakeCondition,
+    condition_key,
+    due_at,
+)
 
 QUEUE: Final = "bench"
 YEAR_MICROS: Final = 365 * 24 * 3600 * 1_000_000
+
+FAR: Final = 4_000_000_000.0
+"""An instant that no run lives to see, in seconds since the epoch."""
+
+WAITS: Final[tuple[tuple[str, WakeCondition], ...]] = (
+    ("{task}-asks", HumanResponseReceived("question:{task}-asks:2-0")),
+    ("{task}-listens", ExternalEvent("go:{task}")),
+    ("{task}-sleeps", TimerFired(FAR)),
+    ("{task}", SubtaskCompleted("{task}.2-0.1")),
+    ("{task}.2-0.1", HumanResponseReceived("question:{task}.2-0.1:2-0", timeout_at=FAR)),
+)
+"""For a person, for an outside event, for a far timer, for a child; and that child, for a person and not for ever. With
+the id of each. ``{task}`` stands for the name of a family."""
 
 _ENTRIES: Final = """
 INSERT INTO entry (task_id, seq, epoch, at, body)
@@ -28,6 +52,60 @@ def add_idle(session: Session, count: int) -> None:
         [QUEUE, count],
     )
     session.execute(_ENTRIES, ["idle-"])
+
+
+def add_items(session: Session, count: int) -> None:
+    """One unread item in the inbox of each idle task; of every tenth, an order."""
+    session.execute(
+        """
+        INSERT INTO item (task_id, number, key, wake_key, body, at)
+        SELECT 'idle-' || g, 1, 'item-' || g, CASE WHEN g %% 10 = 0 THEN 'control' ELSE 'event:go' END,
+            CASE WHEN g %% 10 = 0 THEN '{"type":"ControlReceived"}' ELSE '{"type":"ExternalEvent"}' END::json, clock()
+        FROM generate_series(1, %s) AS g
+        """,
+        [count],
+    )
+
+
+def add_waiting(session: Session, count: int) -> None:
+    """So many suspended tasks that wait in every way there is, in equal parts.
+
+    Raises:
+        ValueError: the parts are not equal.
+    """
+    families, rest = divmod(count, len(WAITS))
+    if rest:
+        raise ValueError(f"a multiple of {len(WAITS)}, found {count}")
+    for id, wake_on in WAITS:
+        due = due_at(wake_on)
+        session.execute(
+            """
+            INSERT INTO task (id, queue, status, epoch, parent, wake_on, wake_key, wake_missing, ready_at, created_at,
+                content_hash)
+            SELECT replace(%s, '{task}', f.id), %s, 'suspended', 1, CASE WHEN %s THEN f.id END,
+                replace(%s, '{task}', f.id)::json, replace(%s, '{task}', f.id), 1, %s::bigint, clock(), 'bench'
+            FROM (SELECT 'wait-' || g AS id FROM generate_series(1, %s) AS g) f
+            """,
+            [
+                *(id, QUEUE, "." in id, codec.encode("wake_on", wake_on), condition_key(wake_on)),
+                *(None if due is None else micros(due), families),
+            ],
+        )
+    session.execute(_ENTRIES, ["wait-"])
+
+
+def add_due(session: Session, count: int) -> None:
+    """Suspended tasks whose timers were due a millisecond after each other, the last one now."""
+    session.execute(
+        """
+        INSERT INTO task (id, queue, status, epoch, wake_on, wake_key, wake_missing, ready_at, created_at, content_hash)
+        SELECT 'due-' || g, %s, 'suspended', 1, '{"type":"TimerFired","fire_at":1000000000.0}', 'timer', 1,
+            clock() - (%s - g) * 1000, clock(), 'bench'
+        FROM generate_series(1, %s) AS g
+        """,
+        [QUEUE, count, count],
+    )
+    session.execute(_ENTRIES, ["due-"])
 
 
 def add_timers(session: Session, count: int) -> None:

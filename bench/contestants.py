@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import psycopg
 
+from bench.agents import Silent
 from bench.site import Session
 from noeta.backends.stores.sql_loader import load_statements
 from noeta.core import codec
 from noeta.core.events import ModelCalled
 from noeta.core.lower import Target, lower_commit
-from noeta.core.model import ModelReply, ModelRequest
 from noeta.core.runner import Engine
 from noeta.core.store import Claim, Commit, NewTask, Store
 from noeta.core.task import Shape, Status
@@ -92,7 +92,7 @@ class Drain:
         self._store = store
         self._tasks = tasks
         self._made = 0
-        runtime = bundle(store, Engine(_Silent()), queues=["drain"])
+        runtime = bundle(store, Engine(Silent()), queues=["drain"])
         self._loop = WorkerLoop(runtime, worker_id="bench", stale_sweep_interval=0, timer_poll_interval=0)
 
     def stock(self, tasks: int) -> None:
@@ -112,13 +112,6 @@ class Drain:
         self._loop.run_forever()
         ended = len(self._store.tasks(queue="drain", status=Status.TERMINAL, limit=10_000))
         assert ended == self._made, f"{self._made} tasks were drained, {ended} ended"
-
-
-class _Silent:
-    """A model that answers at once."""
-
-    def call(self, request: ModelRequest, *, attempt: int) -> ModelReply:
-        return ModelReply("done")
 
 
 def bare_values(claim: Claim) -> list[Any]:

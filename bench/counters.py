@@ -7,6 +7,7 @@ Dirtied buffers are among them: told apart they would only say which page a chec
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -20,6 +21,12 @@ FROM pg_stat_statements WHERE strpos(query, %s) > 0
 """
 
 
+_STILL_HERE: Final = """
+SELECT count(*) FROM pg_stat_activity WHERE strpos(query, %s) > 0 AND pid <> pg_backend_pid()
+"""
+LEAVE_SECONDS_MAX: Final = 20.0
+
+
 @dataclass(frozen=True, slots=True)
 class Totals:
     """Since the server started. ``touched``: hit or read."""
@@ -31,17 +38,43 @@ class Totals:
         return Totals(self.calls - before.calls, self.touched - before.touched)
 
 
-class BufferCounter:
-    """Counts one function's calls in one schema. Its session is not counted itself."""
+def schema_totals(session: Session, place: Place) -> Totals:
+    """Of every counted statement that names this schema."""
+    return _totals(session, f'"{place.schema}".')
 
-    def __init__(self, session: Session, place: Place, function: str) -> None:
+
+def _totals(session: Session, text: str) -> Totals:
+    row = session.execute(_TOTALS, [text]).fetchone()
+    assert row is not None
+    return Totals(*map(int, row))
+
+
+def deadlocks(session: Session, place: Place) -> int:
+    """Transactions that the server has aborted to end a deadlock (40P01), in this database, once everybody who worked
+    in this schema has left: a session tells what it counted at its end at the latest."""
+    deadline = time.monotonic() + LEAVE_SECONDS_MAX
+    while True:
+        row = session.execute(_STILL_HERE, [f'"{place.schema}".']).fetchone()
+        assert row is not None
+        if row[0] == 0:
+            break
+        assert time.monotonic() < deadline, f"{row[0]} sessions are still there"
+        time.sleep(0.02)
+    row = session.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+class BufferCounter:
+    """Counts one function's calls in one schema, or the calls of the statement that holds this text. Its session is not
+    counted itself."""
+
+    def __init__(self, session: Session, place: Place, function: str, *, text: str | None = None) -> None:
         self._session = session
-        self._text = f'"{place.schema}".{function}('
+        self._text = text or f'"{place.schema}".{function}('
 
     def totals(self) -> Totals:
-        row = self._session.execute(_TOTALS, [self._text]).fetchone()
-        assert row is not None
-        return Totals(*map(int, row))
+        return _totals(self._session, self._text)
 
     def count(self, call: Callable[[], object]) -> Totals:
         """What this one call cost.

@@ -1,4 +1,7 @@
-"""Round trips a verb, counted on the wire after preparation. Target: one each."""
+"""Round trips a verb, counted on the wire after preparation. Target: one each, and two for the cancel of a child.
+
+A child's parent is told of the cancel by a text that is computed here, so that a first round trip asks who it is.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,15 @@ from typing import Final
 from bench.report import Figure, Target, figure
 from bench.site import Places
 from bench.wire import Relay
-from noeta.core.events import ModelCalled
-from noeta.core.store import Append, Claim, Commit, NewTask, Snapshot, Store
-from noeta.core.wake import ExternalEvent
+from noeta.core.events import ModelCalled, TaskCompleted
+from noeta.core.ids import child_id
+from noeta.core.store import Append, Child, Claim, Commit, End, NewTask, Snapshot, Store
+from noeta.core.wake import BACKGROUND, ControlReceived, ExternalEvent
 
 NAME: Final = "round_trips"
 ONE: Final = Target("at most", 1)
+CANCEL_OF_A_CHILD: Final = "cancel, of a child"
+TWO: Final = Target("at most", 2)
 LEASE_SECONDS: Final = 600.0
 WARM_UP: Final = 2
 CALLS: Final = 5
@@ -42,7 +48,16 @@ class Verbs:
             "release": lambda: store.release(self._spare),
             "append": lambda: self._append_many(self._held[:1]),
             "append_many": lambda: self._append_many(self._held),
+            "append, a child's end": lambda: self._append(self._child, Commit(next=End(TaskCompleted("done")))),
+            "append, a birth": lambda: self._append(self._spare, Commit((), children=(self._born(self._spare),))),
+            "append, a birth in the background": lambda: self._append(
+                self._child, Commit((), children=(self._born(self._child, BACKGROUND, self._spare.task_id),))
+            ),
             "fail": lambda: store.fail(self._spare, "bench"),
+            "fail, a child's end": lambda: store.fail(self._child, "bench", attempts_max=1),
+            "cancel, of a root": lambda: store.post(self._idle, ControlReceived(), self._id()),
+            "cancel, of a running task": lambda: store.post(self._spare.task_id, ControlReceived(), self._id()),
+            CANCEL_OF_A_CHILD: lambda: store.post(self._idle_child, ControlReceived(), self._id()),
             "post": lambda: store.post(task, ExternalEvent("go", self._number), self._id()),
             "wake": lambda: store.wake(task, ExternalEvent("go", self._id())),
             "fire_due_timers": store.fire_due_timers,
@@ -57,10 +72,25 @@ class Verbs:
         }
 
     def ready(self) -> None:
-        """Outside the count: a claim to give back or to fail, and tasks to claim."""
-        self._spare = self._claimed()
+        """Outside the count: a claim to give back or to fail, a child of it that runs and one that nobody runs, and
+        tasks to claim or to cancel."""
+        queue = self._id()  # of its own, so that nothing else is claimed from it
+        self._spare = self._claimed(queue)
+        children = tuple(self._born(self._spare, number=n) for n in (2, 3))
+        self._append(self._spare, Commit((), children=children))
+        (self._child,) = self._store.claim("bench", [queue], LEASE_SECONDS).claims
+        (self._idle_child,) = {child.id for child in children} - {self._child.task_id}
+        self._idle = self._id()
+        self._store.create(NewTask(self._idle, "main", "bench", queue="idle"))
         for _ in range(2):
             self._store.create(NewTask(self._id(), "main", "bench", queue="ready"))
+
+    def _append(self, claim: Claim, commit: Commit) -> None:
+        self._store.append(claim, claim.last_seq, commit)
+
+    @staticmethod
+    def _born(claim: Claim, group: str | None = None, parent: str | None = None, *, number: int = 1) -> Child:
+        return Child(child_id(claim.task_id, "2-0", number), "main", "bench", group=group, parent=parent)
 
     def _append_many(self, claims: list[Claim]) -> None:
         commit = Commit((ModelCalled("0" * 64, 1),))
@@ -72,9 +102,9 @@ class Verbs:
         for claim in claims:
             self._seqs[claim.task_id] += 1
 
-    def _claimed(self) -> Claim:
-        self._store.create(NewTask(self._id(), "main", "bench", queue="held"))
-        (claim,) = self._store.claim("bench", ["held"], LEASE_SECONDS).claims
+    def _claimed(self, queue: str = "held") -> Claim:
+        self._store.create(NewTask(self._id(), "main", "bench", queue=queue))
+        (claim,) = self._store.claim("bench", [queue], LEASE_SECONDS).claims
         self._seqs[claim.task_id] = claim.last_seq
         return claim
 
@@ -100,6 +130,8 @@ def measure(places: Places, *, quick: bool) -> list[Figure]:
     with places() as place, Relay(place.dsn) as relay, place.store(relay.dsn, max_connections=1) as store:
         verbs = Verbs(store)
         return [
-            figure(NAME, verb, "round trips", count(call, verbs.ready, relay), ONE)
+            figure(
+                NAME, verb, "round trips", count(call, verbs.ready, relay), TWO if verb == CANCEL_OF_A_CHILD else ONE
+            )
             for verb, call in verbs.calls().items()
         ]

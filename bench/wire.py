@@ -57,6 +57,7 @@ class Relay:
         self.dsn = conninfo.make_conninfo(dsn, host=host, port=port, sslmode="disable", gssencmode="disable")
         self._lock = threading.Lock()
         self._counters: list[MessageCounter] = []
+        self._open = 0
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
         self._start(self._accept)
@@ -66,6 +67,12 @@ class Relay:
         """So far, over all connections; the end of each log-in counts as one."""
         with self._lock:
             return sum(counter.seen[READY] for counter in self._counters)
+
+    @property
+    def connections(self) -> int:
+        """Those that the server has not seen the end of."""
+        with self._lock:
+            return self._open
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -106,6 +113,7 @@ class Relay:
             counter = MessageCounter()
             with self._lock:
                 self._counters.append(counter)
+                self._open += 1
                 self._sockets += [client, server]
             self._start(self._pump, client, server, None)
             self._start(self._pump, server, client, counter)
@@ -120,3 +128,6 @@ class Relay:
         for each in (source, target):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
+        if counter is not None:
+            with self._lock:
+                self._open -= 1

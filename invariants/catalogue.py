@@ -16,6 +16,7 @@ from invariants.laws import (
     acked_stays,
     bounded,
     calls_pair,
+    children_once,
     effect_at_most_once,
     epochs_rise,
     gapless_log,
@@ -26,6 +27,8 @@ from invariants.laws import (
     script_finished,
     taken_once,
     terminal_is_final,
+    timers_once,
+    waiting_is_free,
     wake_once,
 )
 
@@ -42,8 +45,11 @@ LAWS: Final[tuple[Law, ...]] = (
     effect_at_most_once.LAW,
     calls_pair.LAW,
     same_request.LAW,
+    children_once.LAW,
+    timers_once.LAW,
     bounded.LAW,
     never_stuck.LAW,
+    waiting_is_free.LAW,
 )
 """In the order in which a report shows them: the fence first, liveness last."""
 
@@ -149,25 +155,22 @@ PROMISES: Final[tuple[Promise, ...]] = (
         "a background job ends in the log as ended or lost, never missing, and the model is told once",
         "background jobs",
     ),
-    _later(
+    _checked(
         "children-once",
         "children are born with the append that records their call's `ToolFinished` or park, with derived ids; a "
         "parent gets each result once, however fast the child was",
-        "a tool that makes children",
     ),
-    _later(
+    _checked(
         "timers-once",
         "a timer never fires before its delay has passed since the entry that asked, by the store's clock, never "
         "twice, and its event is the stored condition",
-        "a tool that asks for a timer; what a log shows of one is checked by `wake-once` already",
     ),
     _checked("bounded", "every retry has a bound, and hitting it leaves an entry that names the reason"),
     _checked("never-stuck", "no task is stuck"),
-    _tested(
+    _checked(
         "waiting-is-free",
         "a suspended task without a kept claim holds no thread, connection, process or lease; idle tasks never slow a "
-        "claim",
-        "the store's tests count what a claim touches beside idle tasks, and the benchmarks measure it",
+        "claim (the store's tests count what a claim touches beside idle tasks, and the benchmarks measure it)",
     ),
     _tested(
         "frozen-holds-nothing",

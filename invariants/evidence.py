@@ -12,23 +12,22 @@ So the laws need one pass, and memory for one task at a time.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Final as Constant
 from typing import Protocol
 
+from invariants.facts import STUCK_AFTER as STUCK_AFTER
+from invariants.facts import FaultSeen as FaultSeen
+from invariants.facts import Held as Held
+from invariants.facts import Kin as Kin
+from invariants.facts import RunFacts as RunFacts
+from invariants.facts import ToolKind as ToolKind
 from noeta.core.events import Event
-from noeta.core.ids import MICROS_PER_SECOND
 from noeta.core.store import UnreadItem
 from noeta.core.task import Status, TaskRow
 from noeta.core.wake import WakeCondition
-
-STUCK_AFTER: Constant = 10 * MICROS_PER_SECOND
-"""How long a due task may stay unclaimed beside an idle worker, unless the run says otherwise. Ten of the
-harness's leases of 1 s: a busy machine is slow, not stuck."""
 
 
 class Verb(StrEnum):
@@ -91,14 +90,19 @@ class Attempt:
     Attributes:
         process: the operating system process, by name and incarnation (``w1#2``).
         worker: the name its claims carry; a client's name for ``create`` and ``post``.
-        epoch, token: the fence it was sent with; of a claim, the fence it was granted.
+        epoch, token: the fence it was sent with; of a claim, the fence it was granted; of a cancel that ended its task,
+            the epoch that it took (it has no token that anybody is told).
         expected_seq: the last seq the writer knew; an append's entries go to ``expected_seq + 1`` and on.
-        hashes: the body hashes of its entries in order, the terminal one last.
+        hashes: the body hashes of its entries in order, the terminal one last; of a cancel, its ``TaskCancelled``,
+            unless the answer says that it wrote none.
+        item: hex SHA-256 of what a post or wake puts into the inbox.
         may_hold_back: the last of ``hashes`` is a ``TaskCompleted``, which the store leaves out when the inbox
             has moved (answer ok, ``answer_seq`` one short).
         lease_until: of a claim or renewal answered ok, the lease granted; otherwise the end the sender knew.
         sent_at, answered_at: by the *sender's* clock; for explanations, never for judgement.
-        answer_seq: append: the last seq now; post: the item's number; claim: the row's last seq.
+        answer_seq: append, and a cancel that ended its task: the last seq now; other posts: the item's number; claim:
+            the row's last seq.
+        outcome: what a post was answered (``Posted.outcome``); of a claim, its cause.
     """
 
     id: str
@@ -117,6 +121,8 @@ class Attempt:
     answered_at: int | None = None
     answer: Answer | None = None
     answer_seq: int | None = None
+    item: str | None = None
+    outcome: str | None = None
 
     @property
     def first_seq(self) -> int:
@@ -136,7 +142,8 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A task row as one short read saw it. ``unread``: how many items were not yet taken at that instant."""
+    """A task row as one short read saw it. ``unread``: how many items were not yet taken at that instant. ``leased``:
+    it has the end of a lease."""
 
     at: int
     task: str
@@ -149,6 +156,7 @@ class Sample:
     inbox_seq: int
     wake_on: WakeCondition | None
     unread: int
+    leased: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +189,7 @@ class FinalRow:
             row.inbox_seq,
             row.wake_on,
             len(self.unread),
+            row.lease_until is not None,
         )
 
 
@@ -202,14 +211,17 @@ class JournalLine:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One post by a client. ``outcome``: ``stored``, ``repeat``, ``ended`` as the store answers, or ``unknown``;
-    ``number`` where the answer named one."""
+    """One post by a client. ``outcome``: ``stored``, ``repeat``, ``ended``, ``cancelled`` as the store answers, or
+    ``unknown``; ``number`` where the answer named one. ``item``: hex SHA-256 of what was posted; ``wakes``: its
+    ``wake.item_key``. Both are empty if nobody noted them."""
 
     task: str
     key: str | None
     number: int | None
     outcome: str
     at: int
+    item: str = ""
+    wakes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +236,8 @@ class Foretold:
             a failed one again, so that turns are not counted.
         calls: how many calls to each tool the log must hold; None: not foretold.
         messages: keys of posts that the task must have taken when it reaches its outcome, if they were stored.
-        bounds: the ``laws.script_finished.Bound`` values that the script reaches all by itself.
+        cancels: keys of posts that end the task, if one of them was accepted.
+        bounds: the ``bounds.Bound`` values that the script reaches all by itself.
         excusable: those that faults may push it into.
     """
 
@@ -238,97 +251,7 @@ class Foretold:
     messages: tuple[str, ...] = ()
     bounds: frozenset[str] = frozenset()
     excusable: frozenset[str] = frozenset({"model_attempts", "unknown_call", "takeovers"})
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A claim that a struck process held at that instant."""
-
-    task: str
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class FaultSeen:
-    """A fault that did strike. ``held``: the claims of the processes it hit. ``ended_at`` None: never healed."""
-
-    at: int
-    kind: str
-    process: str
-    ended_at: int | None = None
-    workers: tuple[str, ...] = ()
-    held: tuple[Held, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ToolKind:
-    """What the laws must know of a tool. ``journals``: each start that returns a result has journalled one effect;
-    ``journals_errors``: also one whose result is an error (otherwise 0 or 1: it may have stopped before)."""
-
-    name: str
-    retry_safe: bool = False
-    journals: bool = True
-    journals_errors: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Kin:
-    """What a parent's wait depends on: another task's status at the end, when it ended, its group."""
-
-    status: Status
-    ended_at: int | None = None
-    group: str | None = None
-
-
-@dataclass(frozen=True)
-class RunFacts:
-    """What holds for the whole run; the only part that is in memory as a whole.
-
-    Attributes:
-        tools: by name.
-        kin: of every task that somebody may wait for. A reader may leave out all others.
-        idle_since: for each queue, the instant from which a worker serving it had room and polled without a
-            break until the final rows were read.
-        stuck_after: how long a due task may stay unclaimed then, in microseconds.
-        journal_lines: how many lines the journals of the run hold in all; 0 means that nobody kept them.
-        renewals_recorded: every claim and renewal is among the attempts, so that the end of each lease is known.
-        lease: what every claim and renewal of this run asks for, in microseconds; 0: they differ, or nobody knows.
-        keeps_claims: whether a tool or plugin of this run may keep a claim while its task is suspended.
-    """
-
-    faults: tuple[FaultSeen, ...] = ()
-    tools: Mapping[str, ToolKind] = field(default_factory=dict)
-    kin: Mapping[str, Kin] = field(default_factory=dict)
-    idle_since: Mapping[str, int] = field(default_factory=dict)
-    stuck_after: int = STUCK_AFTER
-    journal_lines: int = 0
-    renewals_recorded: bool = False
-    lease: int = 0
-    keeps_claims: bool = True
-
-    def held_when_struck(self, task: str, epoch: int) -> FaultSeen | None:
-        """The first fault that hit the holder of this task's epoch."""
-        return self._hits.get((task, epoch))
-
-    def members(self, group: str) -> Sequence[Kin]:
-        """The tasks that were born into a group."""
-        return self._groups.get(group, ())
-
-    @cached_property
-    def _groups(self) -> Mapping[str, Sequence[Kin]]:
-        groups: defaultdict[str, list[Kin]] = defaultdict(list)
-        for one in self.kin.values():
-            if one.group is not None:
-                groups[one.group].append(one)
-        return groups
-
-    @cached_property
-    def _hits(self) -> Mapping[tuple[str, int], FaultSeen]:
-        hits: dict[tuple[str, int], FaultSeen] = {}
-        for fault in self.faults:
-            for held in fault.held:
-                hits.setdefault((held.task, held.epoch), fault)
-        return hits
+    cancels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,13 @@ from invariants.evidence import (
     FinalRow,
     Foretold,
     JournalLine,
-    Kin,
     LogEntry,
     RunFacts,
     Sample,
     Sent,
     TaskEvidence,
 )
-from noeta.core.events import Ending
+from invariants.kinship import kin_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ def gather(
     return HeldInMemory(
         replace(
             run,
-            kin={task: parts.kin(final) for task, final in parts.finals.items()},
+            kin={task: kin_of(final.row, parts.log.get(task, ())) for task, final in parts.finals.items()},
             journal_lines=sum(map(len, parts.journal.values())),
         ),
         {task: parts.of(task) for task in parts.names()},
@@ -86,10 +85,6 @@ class _Sorted:
     def names(self) -> set[str]:
         named = (self.log, self.attempts, self.samples, self.finals, self.journal, self.sent, self.foretold)
         return {task for part in named for task in part}
-
-    def kin(self, final: FinalRow) -> Kin:
-        ends = [entry.at for entry in self.log.get(final.row.id, ()) if isinstance(entry.event, Ending)]
-        return Kin(final.row.status, ends[0] if ends else None, final.row.group)
 
     def of(self, task: str) -> TaskEvidence:
         return TaskEvidence(

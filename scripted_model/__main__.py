@@ -11,13 +11,14 @@ import msgspec
 
 from scripted_model.foretell import foretell_all
 from scripted_model.generate import workload
-from scripted_model.profile import Profile
+from scripted_model.profile import Kind, Profile
 from scripted_model.render import render_task
 
 EXIT_USAGE: Final = 64
 """Bad usage (sysexits): 2, the parser's own, would read as the verdict ``unknown``."""
 
-TASKS_DEFAULT: Final = 20
+TASKS_DEFAULT: Final = len(Kind)
+"""One of each kind."""
 
 
 class _Parser(argparse.ArgumentParser):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from noeta.core.retry import RetryPolicy
 from noeta.core.runner.engine import Engine
+from noeta.core.tool import Tool
 from scripted_model.dying import Die, kill_own_process
 from scripted_model.journal import Journal
 from scripted_model.provider import ScriptedProvider
+from scripted_model.script import SUBTASK_DEPTH_MAX
 from scripted_model.tools import make_tools
 from scripted_model.workload import AGENT
 
@@ -24,12 +26,17 @@ def make_engine(
     retry: RetryPolicy,
     die: Die = kill_own_process,
     pause: Callable[[float], object] = time.sleep,
+    more_tools: Iterable[Tool] = (),
+    max_subtask_depth: int | None = SUBTASK_DEPTH_MAX,
 ) -> Engine:
     """The engine of one worker process.
 
     ``journal`` is this process's own. ``retry`` allows as many attempts as the workload's ``retry_attempts``, or turns
     end otherwise than foretold; its delays are the run's choice. ``die`` ends the process and does not return.
-    ``pause`` blocks for a number of seconds while the model thinks. The simulator replaces both.
+    ``pause`` blocks for a number of seconds while the model thinks. The simulator replaces both. ``more_tools``: those
+    that wait and delegate, by the names in ``script.TOOL_OF``: scripts that call them play on the real ones.
+    ``max_subtask_depth``: another than the scripts were written for must be told to ``foretell``, too.
     """
-    tools = {tool.name: tool for tool in make_tools(journal, die=die)}
-    return Engine(ScriptedProvider(die, pause, journal), AGENT, SYSTEM, tools, retry)
+    tools = {tool.name: tool for tool in (*make_tools(journal, die=die), *more_tools)}
+    provider = ScriptedProvider(die, pause, journal)
+    return Engine(provider, AGENT, SYSTEM, tools, retry, max_subtask_depth=max_subtask_depth)

@@ -6,9 +6,12 @@ paired with their calls: what they say changes nothing. Messages of clients name
 a failed turn leaves no trace in what was said; all others are notes, which change nothing either.
 
 A turn is left when it stands at its ending step and the message of the next turn has come, however early that
-came: where messages land cannot change which calls are made, nor the last answer. Not handled: such a message
-taken between two cut replies of a turn that is cut for ever, before a turn that begins with cut replies. They are
-in a row for the runtime too, so the bound may come early; the generator draws no such turns.
+came: where messages land cannot change which calls are made, nor the last answer. For the same reason a turn that
+was closed in its middle is not lost: the next turn's message finds it there, its remaining steps are played, and
+what it would have answered is left out. What a call waited for, and whether it came, is a result like any other.
+Not handled: a next turn's message taken between two cut replies of a turn that is cut for ever, before a turn that
+begins with cut replies. They are in a row for the runtime too, so the bound may come early; the generator draws no
+such turns.
 """
 
 from __future__ import annotations
@@ -22,7 +25,28 @@ import msgspec
 from noeta.core.codec import escape, escape_text
 from noeta.core.model import ModelReply, ModelSaid, RequestedCall, Said, ToolAnswered, UserSaid
 from noeta.core.texts import CONTINUE_TRUNCATED
-from scripted_model.script import Arguments, Call, Cut, Empty, Fail, Kill, Say, Script, Step, Tools, ends_turn
+from scripted_model.script import (
+    AGENT,
+    Agent,
+    AgentGroup,
+    Arguments,
+    Asked,
+    AwaitEvent,
+    Call,
+    Cut,
+    Empty,
+    Fail,
+    Handback,
+    Kill,
+    Question,
+    Say,
+    Script,
+    Step,
+    Timer,
+    Tools,
+    ends_turn,
+    to_goal,
+)
 from scripted_model.words import ODD_TEXTS, checksum, stretched, turn_named, with_odd
 
 
@@ -120,9 +144,31 @@ def input_of(arguments: Arguments) -> dict[str, Any]:
     return built
 
 
+def asked_input(asked: Asked) -> dict[str, Any]:
+    """The input of a call that waits or delegates. A sub-agent is given its whole script, and plays it."""
+    match asked:
+        case Agent(child=child, background=background):
+            return {"agent": AGENT, "prompt": to_goal(child), "background": background}
+        case AgentGroup(children=children):
+            return {"members": [{"agent": AGENT, "prompt": to_goal(child)} for child in children]}
+        case Handback(report=report, odd=odd):
+            return {"report": with_odd(report, odd)}
+        case Timer(seconds=seconds):
+            return {"delay_seconds": seconds, "reason": "as scripted"}
+        case Question(question=question, timeout_seconds=limit, odd=odd):
+            return {"question": with_odd(question, odd), **_limited(limit)}
+        case AwaitEvent(event_kind=kind, timeout_seconds=limit):
+            return {"event_kind": kind, **_limited(limit)}
+
+
+def _limited(seconds: float | None) -> dict[str, Any]:
+    return {} if seconds is None else {"timeout_seconds": seconds}
+
+
 def _requested(number: int, call: Call) -> RequestedCall:
+    built = input_of(call.arguments) if call.asked is None else asked_input(call.asked)
     # Numbered anew in each reply, as some providers do: the runtime must not take these ids for unique.
-    return RequestedCall(call.tool, input_of(call.arguments), provider_id=f"call_{number}")
+    return RequestedCall(call.tool, built, provider_id=f"call_{number}")
 
 
 def _enter(script: Script, position: Position, turn_reached: int) -> Position:

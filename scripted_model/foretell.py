@@ -1,89 +1,67 @@
 """What must be true of a scripted task at the end, said before it runs.
 
 Answers and outcomes hold whatever happens to workers: results of tools and the place where messages land
-change nothing. How a *call* ends (``ran``, ``recovered``, ``unknown``) is foretold for a run in which nothing
-but the script kills workers; under faults from outside any call that does not opt in may end unknown, and any
-turn may end by a bound that those faults filled: the laws over log and history judge that, not this module.
+change nothing. How a *call* ends (``ran``, ``recovered``, ``woken``, ``unknown``) is foretold for a run in which
+nothing but the script kills workers; under faults from outside any call that does not opt in may end unknown (and
+what it should have delegated is not born then), and any turn may end by a bound that those faults filled: the laws
+over log and history judge that, not this module.
+
+Sub-agents are foretold like any task, from the goal in their log; what may end them early stands in the tree above
+them, which is foretold with the root.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from noeta.core import texts
 from noeta.core.retry import DEFAULT_MAX_ATTEMPTS
 from noeta.core.tool import MAX_ATTEMPTS
 from scripted_model.course import answer_at
+from scripted_model.foretold import Bound, Foretold, ForetoldCall, ForetoldChild, ForetoldTurn, Outcome
+from scripted_model.said_check import check_messages
 from scripted_model.script import (
+    SUBTASK_DEPTH_MAX,
     TOOLS,
+    Agent,
+    AgentGroup,
+    Asked,
+    AwaitEvent,
+    BadScript,
     Call,
     Cut,
     Empty,
     Fail,
+    Handback,
     Kill,
+    Question,
     Say,
     Script,
     Step,
+    Timer,
     Tools,
     calls_of,
     check,
+    children_of,
+    from_goal,
+    is_background,
+    tree_of,
 )
-from scripted_model.workload import ScheduledMessage, ScriptedTask, Workload
+from scripted_model.workload import ScheduledMessage, ScriptedTask, Workload, child_cancel_key
 
-Bound = Literal["model_attempts", "tool_starts", "provider_attempts", "truncated_replies", "empty_replies"]
-
-
-@dataclass(frozen=True, slots=True)
-class ForetoldCall:
-    """One call, which the log must hold exactly once. ``source`` as in ``ToolFinished``; ``starts``: how many."""
-
-    tag: str
-    tool: str
-    turn: int
-    source: Literal["ran", "recovered", "unknown"]
-    is_error: bool
-    starts: int
-
-
-@dataclass(frozen=True, slots=True)
-class ForetoldTurn:
-    """How a turn ends: with an ``answer``, with none, or failed for a ``reason`` of ``noeta.core.texts``."""
-
-    number: int
-    ends: Literal["answer", "no_answer", "failed"]
-    reason: str | None
-    answer: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Foretold:
-    """What must be true of one task at the end.
-
-    ``waiting``: an interactive task after its last turn. ``answer`` and ``reason`` are those of the last
-    turn. ``message_keys`` must each be taken exactly once; ``refusable_keys`` as well, unless the post was
-    refused because the task had ended. ``bounds``: the retry bounds this task reaches all by itself.
-    ``deaths``: how many workers it kills if nothing else does.
-    """
-
-    task: str
-    kind: str
-    outcome: Literal["completed", "failed", "waiting"]
-    reason: str | None
-    answer: str | None
-    turns: tuple[ForetoldTurn, ...]
-    calls: tuple[ForetoldCall, ...]
-    message_keys: tuple[str, ...]
-    refusable_keys: tuple[str, ...]
-    bounds: tuple[Bound, ...]
-    deaths: int
-
-    @property
-    def calls_per_tool(self) -> dict[str, int]:
-        """How many calls to each tool the log must hold."""
-        return dict(sorted(Counter(call.tool for call in self.calls).items()))
+__all__ = [
+    "Bound",
+    "Foretold",
+    "ForetoldCall",
+    "ForetoldChild",
+    "ForetoldTurn",
+    "Outcome",
+    "depth_of",
+    "foretell",
+    "foretell_all",
+    "foretell_child",
+]
 
 
 def foretell(
@@ -91,45 +69,128 @@ def foretell(
     messages: Iterable[ScheduledMessage] = (),
     *,
     retry_attempts: int = DEFAULT_MAX_ATTEMPTS,
+    max_subtask_depth: int | None = SUBTASK_DEPTH_MAX,
 ) -> Foretold:
     """What must be true of this task once it and these messages are done with.
 
     Raises:
-        ValueError: a provider failure that should pass would exhaust ``retry_attempts``, or a turn has no
-        message.
+        ValueError: a provider failure that should pass would exhaust ``retry_attempts``, a turn has no message, a
+        question or an awaited event has nobody who brings it, or a close comes where nobody could foretell it.
     """
     script = task.script
     check(script)
-    _check_failures(script, retry_attempts)
+    for one in tree_of(script):
+        _check_failures(one, retry_attempts)
+    if any(isinstance(call.asked, Handback) for _, call in calls_of(script)):
+        raise BadScript(f"{task.id}: a task without a parent has nobody to hand back to")
     own = [message for message in messages if message.task == task.id]
-    started = [message.turn for message in own if message.kind == "turn"]
-    if started != list(range(2, len(script.turns) + 1)):
-        raise ValueError(f"{task.id}: one message, in order, starts each turn after the first, found {started}")
-    turns = tuple(_turn(script, number) for number in range(1, len(script.turns) + 1))
-    last = turns[-1]
-    calls = tuple(_call(turn, call) for turn, call in calls_of(script))
-    if script.interactive:
-        outcome: Literal["completed", "failed", "waiting"] = "waiting"
-    else:
-        outcome = "failed" if last.ends == "failed" else "completed"
-    return Foretold(
-        task=task.id,
-        kind=script.kind,
-        outcome=outcome,
-        reason=last.reason,
-        answer=last.answer,
-        turns=turns,
-        calls=calls,
-        message_keys=tuple(message.key for message in own if not message.may_be_refused),
-        refusable_keys=tuple(message.key for message in own if message.may_be_refused),
-        bounds=tuple(_bounds(script, calls, retry_attempts)),
-        deaths=_deaths(script),
+    check_messages(script, own)
+    kinds = {message.kind for message in own}
+    needed = [m for m in own if m.kind in ("turn", "note") or ("close" not in kinds and _is_awaited(script, m))]
+    hurt, ends = not kinds.isdisjoint({"cancel", "close"}), not script.interactive
+    talks = not kinds.isdisjoint({"turn", "note", "close"}) or _is_told(script)
+    return _foretold(
+        task.id,
+        script,
+        depth=0,
+        retry_attempts=retry_attempts,
+        max_subtask_depth=max_subtask_depth,
+        message_keys=tuple(m.key for m in needed if not m.may_be_refused),
+        refusable_keys=tuple(m.key for m in needed if m.may_be_refused),
+        own=own,
+        turns_counted=not (script.interactive and talks),
+        descendants=tuple(_born(script, 0, max_subtask_depth, hurt=hurt, root_ends=ends)),
+    )
+
+
+def foretell_child(
+    task_id: str,
+    goal: str,
+    *,
+    root: Foretold | None = None,
+    retry_attempts: int = DEFAULT_MAX_ATTEMPTS,
+    max_subtask_depth: int | None = SUBTASK_DEPTH_MAX,
+) -> Foretold:
+    """What must be true of a sub-agent, from its id and its goal, as they stand in its log.
+
+    ``root``: what is foretold of the task at the top of its tree, which knows whether it may be cancelled; None, or a
+    root that knows no such sub-agent: it may.
+
+    Raises:
+        BadScript: the goal holds no script.
+    """
+    script = from_goal(goal)
+    known = None if root is None else root.find(script.task)
+    may_be_cancelled = known is None or known.may_be_cancelled
+    depth = depth_of(task_id)
+    root_ends = root is None or root.outcome != "waiting"
+    return _foretold(
+        task_id,
+        script,
+        depth=depth,
+        retry_attempts=retry_attempts,
+        max_subtask_depth=max_subtask_depth,
+        may_be_cancelled=may_be_cancelled,
+        descendants=tuple(_born(script, depth, max_subtask_depth, hurt=may_be_cancelled, root_ends=root_ends)),
     )
 
 
 def foretell_all(load: Workload) -> tuple[Foretold, ...]:
     """Every task of a workload, in order."""
     return tuple(foretell(task, load.messages_of(task.id), retry_attempts=load.retry_attempts) for task in load.tasks)
+
+
+def depth_of(task_id: str) -> int:
+    """How many tasks stand above this one: a child's id adds its call and its number to the id above it."""
+    return task_id.count(".") // 2
+
+
+def _foretold(
+    task_id: str,
+    script: Script,
+    *,
+    depth: int,
+    retry_attempts: int,
+    max_subtask_depth: int | None,
+    descendants: tuple[ForetoldChild, ...],
+    message_keys: tuple[str, ...] = (),
+    refusable_keys: tuple[str, ...] = (),
+    own: Sequence[ScheduledMessage] = (),
+    may_be_cancelled: bool = False,
+    turns_counted: bool = True,
+) -> Foretold:
+    turns = tuple(_turn(script, number) for number in range(1, len(script.turns) + 1))
+    last = turns[-1]
+    may_delegate = max_subtask_depth is None or depth < max_subtask_depth
+    calls = tuple(_call(turn, call, own, may_delegate=may_delegate) for turn, call in calls_of(script))
+    return Foretold(
+        task=task_id,
+        kind=script.kind,
+        outcome=_outcome(script, last),
+        reason=last.reason,
+        answer=last.answer,
+        turns=turns,
+        calls=calls,
+        message_keys=message_keys,
+        refusable_keys=refusable_keys,
+        bounds=tuple(_bounds(script, calls)),
+        deaths=_deaths(script),
+        cancel_keys=(
+            *(message.key for message in own if message.kind == "cancel"),
+            *([child_cancel_key(task_id)] if depth and _asks_people(script) else []),
+        ),
+        close_keys=tuple(message.key for message in own if message.kind == "close"),
+        may_be_cancelled=may_be_cancelled,
+        turns_counted=turns_counted,
+        name=script.task,
+        descendants=descendants,
+    )
+
+
+def _outcome(script: Script, last: ForetoldTurn) -> Outcome:
+    if script.interactive:
+        return "waiting"
+    return "failed" if last.ends == "failed" else "completed"
 
 
 def _turn(script: Script, number: int) -> ForetoldTurn:
@@ -146,7 +207,9 @@ def _turn(script: Script, number: int) -> ForetoldTurn:
             raise AssertionError(f"a checked turn does not end in {step}")
 
 
-def _call(turn: int, call: Call) -> ForetoldCall:
+def _call(turn: int, call: Call, own: Sequence[ScheduledMessage], *, may_delegate: bool) -> ForetoldCall:
+    if call.asked is not None:
+        return _asking(turn, call, call.asked, own, may_delegate=may_delegate)
     spec, arguments = TOOLS[call.tool], call.arguments
     tag, tool, through = arguments.tag, call.tool, arguments.dies_through_start
     if not spec.dies:
@@ -159,6 +222,63 @@ def _call(turn: int, call: Call) -> ForetoldCall:
     return ForetoldCall(tag, tool, turn, "unknown", is_error=True, starts=starts)
 
 
+def _asking(
+    turn: int, call: Call, asked: Asked, own: Sequence[ScheduledMessage], *, may_delegate: bool
+) -> ForetoldCall:
+    def told(source: Literal["ran", "woken"], *, is_error: bool | None) -> ForetoldCall:
+        return ForetoldCall(call.arguments.tag, call.tool, turn, source, is_error=is_error, starts=1)
+
+    match asked:
+        case Agent() | AgentGroup() if not may_delegate:
+            return told("ran", is_error=True)
+        case Agent(background=True) | Handback():
+            return told("ran", is_error=False)
+        case Agent() | AgentGroup():
+            return told("woken", is_error=all(_turn(child, 1).ends == "failed" for child in children_of(call)))
+        case Timer() | Question(timeout_seconds=None) | AwaitEvent(timeout_seconds=None):
+            return told("woken", is_error=False)
+        case Question():
+            return told("woken", is_error=None if any(m.kind == "answer" for m in own) else True)
+        case AwaitEvent(event_kind=kind):
+            return told("woken", is_error=None if any(m.event_kind == kind for m in own) else True)
+
+
+def _born(script: Script, depth: int, depth_max: int | None, *, hurt: bool, root_ends: bool) -> Iterator[ForetoldChild]:
+    """Everybody below. ``hurt``: the task itself may be cancelled or closed. ``root_ends``: while what works in the
+    background still runs, and all that this delegates."""
+    if depth_max is not None and depth >= depth_max:
+        return
+    for _, call in calls_of(script):
+        background = is_background(call)
+        in_danger = hurt or (background and root_ends)
+        for number, child in enumerate(children_of(call), 1):
+            tag = call.arguments.tag
+            yield ForetoldChild(child.task, script.task, tag, number, depth + 1, background, in_danger)
+            yield from _born(child, depth + 1, depth_max, hurt=in_danger or _asks_people(child), root_ends=root_ends)
+
+
+def _is_awaited(script: Script, message: ScheduledMessage) -> bool:
+    """Whether a call waits for this event, however long it takes."""
+    asked = [call.asked for _, call in calls_of(script)]
+    return any(
+        isinstance(one, AwaitEvent) and one.timeout_seconds is None and one.event_kind == message.event_kind
+        for one in asked
+    )
+
+
+def _is_told(script: Script) -> bool:
+    """Whether sub-agents speak to the task as people do: those in its background, and those that hand back."""
+    tree = list(tree_of(script))
+    calls = [call for one in tree for _, call in calls_of(one)]
+    return any(is_background(call) or isinstance(call.asked, Handback) for call in calls)
+
+
+def _asks_people(script: Script) -> bool:
+    """Whether it waits for a person for as long as it takes."""
+    asked = [call.asked for _, call in calls_of(script)]
+    return any(isinstance(one, Question) and one.timeout_seconds is None for one in asked)
+
+
 def _steps(script: Script) -> list[Step]:
     return [step for turn in script.turns for step in turn.steps]
 
@@ -166,12 +286,13 @@ def _steps(script: Script) -> list[Step]:
 def _deaths(script: Script) -> int:
     deaths = texts.MAX_MODEL_ATTEMPTS * sum(isinstance(step, Kill) for step in _steps(script))
     for _, call in calls_of(script):
-        starts = MAX_ATTEMPTS if TOOLS[call.tool].retry_safe else 1
-        deaths += min(call.arguments.dies_through_start, starts)
+        if call.asked is None:
+            starts = MAX_ATTEMPTS if TOOLS[call.tool].retry_safe else 1
+            deaths += min(call.arguments.dies_through_start, starts)
     return deaths
 
 
-def _bounds(script: Script, calls: tuple[ForetoldCall, ...], retry_attempts: int) -> Iterable[Bound]:
+def _bounds(script: Script, calls: tuple[ForetoldCall, ...]) -> Iterable[Bound]:
     steps = _steps(script)
     if any(isinstance(step, Kill) for step in steps):
         yield "model_attempts"

@@ -6,20 +6,22 @@ Each task is drawn from a stream of its own, named by its place, so a change to 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import MappingProxyType
 
 from noeta.core.limits import DELAY_SECONDS_MAX
-from scripted_model.kinds import BUILDERS, INTERACTIVE_KINDS, Drawing
+from scripted_model.drawing import Drawing, Planned
+from scripted_model.kinds import BUILDERS
 from scripted_model.profile import Kind, Profile
-from scripted_model.script import Odd, Script
+from scripted_model.script import Script
 from scripted_model.seeds import Stream
-from scripted_model.words import note_message, turn_message
-from scripted_model.workload import ScheduledMessage, ScriptedTask, Workload
+from scripted_model.words import POSTED_ODD, note_message, turn_message
+from scripted_model.workload import MessageKind, ScheduledMessage, ScriptedTask, Workload
 
 TASKS_MAX = 100_000
 """More tasks than any one run loads."""
 
-# A lone surrogate cannot be posted: a client's text is checked where it comes in, with an error.
-_MESSAGE_ODD = (Odd.NUL, Odd.RIGHT_TO_LEFT, Odd.ASTRAL, Odd.CONTROLS)
+POSTS = MappingProxyType({1: 6, 2: 3, 3: 1})
+"""How often a message is posted under its one key, by weight."""
 
 
 def workload(seed: int | str, tasks: int, profile: Profile | None = None, *, prefix: str = "t") -> Workload:
@@ -57,27 +59,54 @@ def _task(
     delay = min(DELAY_SECONDS_MAX, stream.seconds(0.0, profile.spread_leases * lease))
     thinks = stream.seconds(*(leases * lease for leases in profile.think_leases))
     draw = Drawing(name, profile, stream)
-    turns = BUILDERS[kind](draw)
-    script = Script(name, kind.value, turns, kind in INTERACTIVE_KINDS, thinks)
+    script = draw.script(kind.value, BUILDERS[kind](draw), thinks)
     return ScriptedTask(name, script, delay), list(_messages(script, draw))
 
 
 def _messages(script: Script, draw: Drawing) -> Iterator[ScheduledMessage]:
-    stream, lease = draw.stream, draw.profile.lease_seconds
+    cancelled = any(planned.kind == "cancel" for planned in draw.said)
     number = 0
     for turn in range(1, len(script.turns) + 1):
-        beginnings = [] if turn == 1 else ["turn"]
-        for what in beginnings + ["note"] * draw.notes.count(turn):
+        talks: list[MessageKind] = [] if turn == 1 else ["turn"]
+        talks += ["note"] * draw.notes.count(turn)
+        for what in talks:
             number += 1
-            odd = stream.choice(_MESSAGE_ODD) if stream.chance(0.2) else None
-            starts = what == "turn"
-            yield ScheduledMessage(
-                task=script.task,
-                number=number,
-                kind="turn" if starts else "note",
-                turn=turn,
-                text=turn_message(turn, script.task, odd) if starts else note_message(number, script.task, odd),
-                delay_seconds=stream.seconds(0.0, lease),
-                posts=stream.weighted({1: 6, 2: 3, 3: 1}),
-                may_be_refused=not script.interactive,
-            )
+            yield _talk(script, draw, what, turn, number, may_be_refused=cancelled or not script.interactive)
+        for planned in draw.said:
+            if planned.turn == turn:
+                number += 1
+                yield _deed(script, draw, planned, number, cancelled=cancelled)
+
+
+def _talk(
+    script: Script, draw: Drawing, kind: MessageKind, turn: int, number: int, *, may_be_refused: bool
+) -> ScheduledMessage:
+    """A turn's first message, or a note."""
+    stream = draw.stream
+    odd = stream.choice(POSTED_ODD) if stream.chance(0.2) else None
+    says = turn_message(turn, script.task, odd) if kind == "turn" else note_message(number, script.task, odd)
+    return ScheduledMessage(
+        task=script.task,
+        number=number,
+        kind=kind,
+        turn=turn,
+        text=says,
+        delay_seconds=stream.seconds(0.0, draw.profile.lease_seconds),
+        posts=stream.weighted(POSTS),
+        may_be_refused=may_be_refused,
+    )
+
+
+def _deed(script: Script, draw: Drawing, planned: Planned, number: int, *, cancelled: bool) -> ScheduledMessage:
+    """Anything else that a client does."""
+    low, high = (leases * draw.profile.lease_seconds for leases in planned.leases)
+    return ScheduledMessage(
+        task=script.task,
+        number=number,
+        kind=planned.kind,
+        turn=planned.turn,
+        delay_seconds=draw.stream.seconds(low, high),
+        posts=draw.stream.weighted(POSTS),
+        may_be_refused=cancelled or (not script.interactive and not planned.needed),
+        **planned.more,
+    )

@@ -3,82 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
 from noeta.core.texts import MAX_EMPTY_REPLIES, MAX_TRUNCATED_REPLIES
 from noeta.core.tool import MAX_ATTEMPTS
-from scripted_model.profile import Kind, Profile
-from scripted_model.script import (
-    CHARS_MAX,
-    Arguments,
-    Call,
-    Cut,
-    Empty,
-    Fail,
-    Kill,
-    Odd,
-    Say,
-    Step,
-    Tools,
-    Turn,
-)
-from scripted_model.seeds import Stream
-
-ORDINARY: Final = MappingProxyType({"plain": 4, "retry_safe": 3, "recoverable": 3})
-"""The calls every task makes beside what it is about."""
+from scripted_model.drawing import Drawing
+from scripted_model.profile import Kind
+from scripted_model.script import Cut, Empty, Fail, Kill, Odd, Say, Step, Tools, Turn
+from scripted_model.waiting_kinds import WAITING_BUILDERS
 
 _ODD: Final = tuple(Odd)
-
-
-@dataclass(slots=True)
-class Drawing:
-    """One task being drawn. ``notes``: the turns, from 1, during which a client says something more."""
-
-    task: str
-    profile: Profile
-    stream: Stream
-    notes: list[int] = field(default_factory=list)
-    _calls: int = 0
-
-    def call(self, tool: str, **more: int | str | float | Odd | None) -> Call:
-        """A call under the next tag."""
-        self._calls += 1
-        # Through the builder and not the constructor's types: `more` are fields of Arguments, checked by
-        # to_goal.
-        return Call(tool, Arguments(f"{self.task}#{self._calls}", **more))  # type: ignore[arg-type]
-
-    def ordinary(self) -> Call:
-        """A call of no particular interest."""
-        return self.call(self.stream.weighted(ORDINARY))
-
-    def slow(self, tool: str | None = None) -> Call:
-        """A call that takes a good part of a lease, or several."""
-        low, high = (leases * self.profile.lease_seconds for leases in self.profile.slow_leases)
-        return self.call(
-            tool or self.stream.choice(("slow", "slow_retry_safe")), seconds=self.stream.seconds(low, high)
-        )
-
-    def killer(self, tool: str, through: int) -> Call:
-        """A call that dies at its first ``through`` starts."""
-        return self.call(tool, dies_through_start=through, dies=self.stream.choice(("before", "after")))
-
-    def padding(self, most: int = 2) -> list[Step]:
-        """None to a few ordinary replies."""
-        return [Tools((self.ordinary(),)) for _ in range(self.stream.between(0, most))]
-
-    def about(self, *middle: Step) -> tuple[Turn, ...]:
-        """One turn that does this, with ordinary replies around it, and answers."""
-        return (Turn((*self.padding(), *middle, *self.padding(), Say())),)
-
-    def up_to(self, *last: Step) -> tuple[Turn, ...]:
-        """One turn that works a little and then ends in this."""
-        return (Turn((Tools((self.ordinary(),)), *self.padding(1), *last)),)
-
-    def long_chars(self) -> int:
-        """The length of a long text, in characters."""
-        return CHARS_MAX if self.profile.huge else self.stream.between(20_000, 60_000)
 
 
 def _several(draw: Drawing) -> tuple[Turn, ...]:
@@ -148,6 +83,7 @@ def _cut_below(draw: Drawing) -> tuple[Turn, ...]:
 
 
 def _interactive(draw: Drawing) -> tuple[Turn, ...]:
+    draw.interactive = True
     turns = []
     count = draw.stream.between(2, 4)
     for number in range(1, count + 1):
@@ -161,6 +97,7 @@ def _interactive(draw: Drawing) -> tuple[Turn, ...]:
 
 
 def _interactive_hurt(draw: Drawing) -> tuple[Turn, ...]:
+    draw.interactive = True
     hurts: list[Step] = [Fail(), Fail(None, retryable=False), Cut(), Empty(), Kill()]
     turns = []
     # No notes: one that comes after a failed turn opens it again, and it fails once more than foretold.
@@ -194,8 +131,7 @@ BUILDERS: Final[Mapping[Kind, Callable[[Drawing], tuple[Turn, ...]]]] = MappingP
         Kind.EMPTY: _empty,
         Kind.INTERACTIVE: _interactive,
         Kind.INTERACTIVE_HURT: _interactive_hurt,
+        **WAITING_BUILDERS,
     }
 )
-"""How each kind is drawn; the kinds that talk are ``INTERACTIVE_KINDS``."""
-
-INTERACTIVE_KINDS: Final = frozenset({Kind.INTERACTIVE, Kind.INTERACTIVE_HURT})
+"""How each kind is drawn: the turns; what is said and whether the task is interactive stand in the drawing."""

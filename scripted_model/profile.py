@@ -8,7 +8,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
-from noeta.core.limits import LEASE_SECONDS_MAX
+from noeta.core.limits import GROUP_MEMBERS_MAX, LEASE_SECONDS_MAX
 from noeta.core.retry import DEFAULT_MAX_ATTEMPTS
 
 
@@ -41,6 +41,30 @@ class Kind(Enum):
     INTERACTIVE = "interactive"
     INTERACTIVE_HURT = "interactive-hurt"
     """Turns that fail, and a next turn all the same."""
+    TIMER = "timer"
+    QUESTION = "question"
+    QUESTION_TIMEOUT = "question-timeout"
+    """Nobody answers, or perhaps too late."""
+    EVENT = "event"
+    """Early, late, twice, with and without payload, and not at all within the time."""
+    AGENT = "agent"
+    AGENT_FAST = "agent-fast"
+    """Sub-agents that end at once."""
+    AGENT_FAILS = "agent-fails"
+    GROUP = "group"
+    NESTED = "nested"
+    """Sub-agents of sub-agents."""
+    TOO_DEEP = "too-deep"
+    """Delegates down to the budget, and once more."""
+    BACKGROUND = "background"
+    """Sub-agents that nobody waits for, of a task that ends and of one that does not."""
+    HANDBACK = "handback"
+    CANCELLED = "cancelled"
+    """Ended from outside: while nobody has it, while it works, while it waits."""
+    CLOSED = "closed"
+    """A turn that is stopped, and a next turn all the same."""
+    FLOOD = "flood"
+    """Many events that nobody waits for, while it ends."""
 
 
 DEFAULT_WEIGHTS: Final[Mapping[Kind, int]] = MappingProxyType(
@@ -65,6 +89,21 @@ DEFAULT_WEIGHTS: Final[Mapping[Kind, int]] = MappingProxyType(
         Kind.EMPTY: 2,
         Kind.INTERACTIVE: 14,
         Kind.INTERACTIVE_HURT: 5,
+        Kind.TIMER: 5,
+        Kind.QUESTION: 5,
+        Kind.QUESTION_TIMEOUT: 3,
+        Kind.EVENT: 5,
+        Kind.AGENT: 7,
+        Kind.AGENT_FAST: 4,
+        Kind.AGENT_FAILS: 3,
+        Kind.GROUP: 5,
+        Kind.NESTED: 4,
+        Kind.TOO_DEEP: 2,
+        Kind.BACKGROUND: 5,
+        Kind.HANDBACK: 3,
+        Kind.CANCELLED: 5,
+        Kind.CLOSED: 4,
+        Kind.FLOOD: 2,
     }
 )
 """Mostly work that takes time and can be hurt; killers are few, because each takes its neighbours along."""
@@ -74,8 +113,9 @@ DEFAULT_WEIGHTS: Final[Mapping[Kind, int]] = MappingProxyType(
 class Profile:
     """How a workload is drawn.
 
-    ``slow_leases`` and ``think_leases``: from and to, in leases. ``spread_leases``: tasks become due over
-    this span. ``huge``: long texts have about a million characters instead of tens of thousands.
+    ``slow_leases``, ``think_leases`` and ``wait_leases`` (timers, and the time limits of other waits): from and to,
+    in leases. ``spread_leases``: tasks become due over this span. ``huge``: long texts have about a million
+    characters instead of tens of thousands. ``group_members`` at the most, ``flood_events`` in all.
     """
 
     weights: Mapping[Kind, int] = field(default_factory=lambda: DEFAULT_WEIGHTS)
@@ -85,6 +125,9 @@ class Profile:
     think_leases: tuple[float, float] = (0.0, 0.3)
     spread_leases: float = 5.0
     huge: bool = False
+    wait_leases: tuple[float, float] = (0.5, 3.0)
+    group_members: int = 5
+    flood_events: int = 12
 
     def __post_init__(self) -> None:
         if not 0 < self.lease_seconds <= LEASE_SECONDS_MAX:
@@ -96,5 +139,11 @@ class Profile:
         for name, (low, high) in (("slow_leases", self.slow_leases), ("think_leases", self.think_leases)):
             if not 0 <= low <= high:
                 raise ValueError(f"{name}: from at least 0 up to no less, found {low} to {high}")
+        if not 0 < self.wait_leases[0] <= self.wait_leases[1]:
+            raise ValueError(f"wait_leases: from above 0 up to no less, found {self.wait_leases}")
+        if not 1 <= self.group_members <= GROUP_MEMBERS_MAX:
+            raise ValueError(f"group_members: from 1 to {GROUP_MEMBERS_MAX}, found {self.group_members}")
+        if self.flood_events < 1:
+            raise ValueError(f"flood_events: at least 1, found {self.flood_events}")
         if self.spread_leases < 0:
             raise ValueError(f"spread_leases: at least 0, found {self.spread_leases}")

@@ -6,8 +6,29 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from scripted_model.foretell import Foretold
-from scripted_model.script import Arguments, Call, Cut, Empty, Fail, Kill, Say, Step, Tools, Turn
+from scripted_model.foretold import Foretold
+from scripted_model.script import (
+    Agent,
+    AgentGroup,
+    Arguments,
+    Asked,
+    AwaitEvent,
+    Call,
+    Cut,
+    Empty,
+    Fail,
+    Handback,
+    Kill,
+    Question,
+    Say,
+    Script,
+    Step,
+    Timer,
+    Tools,
+    Turn,
+    calls_of,
+    children_of,
+)
 from scripted_model.workload import ScheduledMessage, ScriptedTask
 
 TEXT_CHARS_SHOWN = 100
@@ -26,8 +47,9 @@ def render_task(task: ScriptedTask, messages: Iterable[ScheduledMessage], foreto
                 yield f"  client   {_message(message)}"
         yield from _turn(number, turn)
         for message in said:
-            if message.turn == number and message.kind == "note":
+            if message.turn == number and message.kind != "turn":
                 yield f"  client   meanwhile {_message(message)}"
+    yield from _below(script)
     yield from _foretold(foretold)
 
 
@@ -35,6 +57,14 @@ def _turn(number: int, turn: Turn) -> Iterator[str]:
     for index, step in enumerate(turn.steps):
         head = f"turn {number}" if index == 0 else ""
         yield f"  {head:<8} {_step(step)}"
+
+
+def _below(script: Script) -> Iterator[str]:
+    """The sub-agents, each with its one turn in a line, those of one above the other's."""
+    for _, call in calls_of(script):
+        for child in children_of(call):
+            yield f"  sub-agent {child.task}: {', then '.join(map(_step, child.turns[0].steps))}"
+            yield from _below(child)
 
 
 def _step(step: Step) -> str:
@@ -60,6 +90,8 @@ def _often(times: int | None) -> str:
 
 
 def _call(call: Call) -> str:
+    if call.asked is not None:
+        return f"{call.tool}({call.arguments.tag} {_asked(call.asked)})"
     fields: dict[str, object] = msgspec.to_builtins(call.arguments)
     tag = fields.pop("tag")
     if call.arguments.dies_through_start and call.arguments.dies == Arguments("").dies:
@@ -68,9 +100,45 @@ def _call(call: Call) -> str:
     return f"{call.tool}({tag}{f' {details}' if details else ''})"
 
 
+def _asked(asked: Asked) -> str:
+    match asked:
+        case Agent(child=child, background=background):
+            return f"to {child.task}{' in the background' if background else ''}"
+        case AgentGroup(children=children):
+            return f"to {' and '.join(child.task for child in children)}"
+        case Handback(report=report):
+            return f"reports {_short(report)}"
+        case Timer(seconds=seconds):
+            return f"for {seconds:g} s"
+        case Question(question=question, timeout_seconds=limit):
+            return f"asks {_short(question)}{_limit(limit)}"
+        case AwaitEvent(event_kind=kind, timeout_seconds=limit):
+            return f"for {_short(kind)}{_limit(limit)}"
+
+
+def _limit(seconds: float | None) -> str:
+    return "" if seconds is None else f" for at most {seconds:g} s"
+
+
 def _message(message: ScheduledMessage) -> str:
     again = "" if message.posts == 1 else f", posted {message.posts}x under one key"
-    return f"says {_short(message.text)} after {message.delay_seconds:g} s{again}"
+    return f"{_deed(message)} after {message.delay_seconds:g} s{again}"
+
+
+def _deed(message: ScheduledMessage) -> str:
+    seen = {"created": "at once", "begun": "once it has begun", "waiting": "once it waits"}[message.when]
+    match message.kind:
+        case "turn" | "note":
+            return f"says {_short(message.text)}"
+        case "answer":
+            return "answers the question it waits for"
+        case "event":
+            payload = msgspec.json.encode(message.payload).decode()
+            return f"sends {_short(message.event_kind)} with {_short(payload)} {seen},"
+        case "cancel":
+            return f"cancels it {seen},"
+        case "close":
+            return f"closes the turn {seen},"
 
 
 def _foretold(foretold: Foretold) -> Iterator[str]:
@@ -79,9 +147,17 @@ def _foretold(foretold: Foretold) -> Iterator[str]:
     calls = ", ".join(f"{tool} {count}" for tool, count in foretold.calls_per_tool.items())
     others = [f"{call.tag} {call.source}" for call in foretold.calls if call.source != "ran"]
     yield f"           calls: {calls or 'none'}{'; ' if others else ''}{', '.join(others)}"
+    if foretold.cancel_keys:
+        yield f"           unless a cancel is accepted before: then {' or '.join(_cancelled(foretold))}"
+    if foretold.descendants:
+        yield f"           sub-agents born: {', '.join(child.name for child in foretold.descendants)}"
     if foretold.bounds or foretold.deaths:
         bounds = ", ".join(foretold.bounds) or "none"
         yield f"           by itself kills {foretold.deaths} workers, reaches bounds: {bounds}"
+
+
+def _cancelled(foretold: Foretold) -> list[str]:
+    return sorted(foretold.outcomes(foretold.cancel_keys))
 
 
 def _short(text: str) -> str:

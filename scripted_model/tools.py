@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from noeta.core.codec import escape_text
-from noeta.core.tool import StepCancelled, Tool, ToolContext, ToolFlags, ToolResult
+from noeta.core.tool import StepCancelled, ToolContext, ToolFlags, ToolResult
 from scripted_model.dying import Die, die_for_certain, kill_own_process
 from scripted_model.journal import Journal, token_of
 from scripted_model.script import TOOLS, Arguments, ToolSpec
@@ -82,7 +82,7 @@ class RecoverableTool(ScriptedTool):
         return ToolResult(output_of(self.name, read_input(input)))
 
 
-def make_tools(journal: Journal, *, die: Die = kill_own_process) -> tuple[Tool, ...]:
+def make_tools(journal: Journal, *, die: Die = kill_own_process) -> tuple[ScriptedTool, ...]:
     """Every tool of ``script.TOOLS``, in its order, writing to this worker's journal."""
     return tuple(
         (RecoverableTool if spec.recovers else ScriptedTool)(name, spec, journal, die) for name, spec in TOOLS.items()

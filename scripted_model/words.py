@@ -25,6 +25,9 @@ ODD_TEXTS: Final = MappingProxyType(
 )
 """One text of each kind. The backslashes of ``CONTROLS`` are characters: unescaping them twice shows."""
 
+POSTED_ODD: Final = (Odd.NUL, Odd.RIGHT_TO_LEFT, Odd.ASTRAL, Odd.CONTROLS)
+"""What a client can post. A lone surrogate it cannot: its text is checked where it comes in, with an error."""
+
 _TURN: Final = re.compile(r"turn ([1-9][0-9]{0,5}): ")
 
 

@@ -1,23 +1,48 @@
 """A workload as data: scripted tasks, and what clients say to them and when.
 
 Times are relative, to something the client sees (a task that waits, a task that runs), never to a wall clock,
-so that the same workload fits a slow machine and the simulator.
+so that the same workload fits a slow machine and the simulator. Whether something is due is decided from the
+task's row alone: a client that died has a successor that knows nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
 from noeta.core import codec
-from noeta.core.task import Status, TaskRow
-from noeta.core.wake import NEXT_GOAL, HumanResponseReceived
+from noeta.core.ids import sha256_text
+from noeta.core.task import Status
+from noeta.core.wake import (
+    CANCEL,
+    CLOSE,
+    NEXT_GOAL,
+    ControlReceived,
+    ExternalEvent,
+    HumanResponseReceived,
+    Item,
+    WakeCondition,
+)
+from scripted_model.script import AGENT as AGENT
 from scripted_model.script import Script, to_goal
+from scripted_model.words import POSTED_ODD, with_odd
 
-AGENT: Final = "scripted"
-"""The agent that plays scripts."""
+QUESTION_PREFIX: Final = "question:"
+"""How the handle of a question begins; the task and the call that ask follow."""
+
+MessageKind = Literal["turn", "note", "answer", "event", "cancel", "close"]
+
+
+class Row(Protocol):
+    """What a client must see of a task: a ``TaskRow``, or a sample of one."""
+
+    @property
+    def status(self) -> Status: ...
+
+    @property
+    def wake_on(self) -> WakeCondition | None: ...
 
 
 class ScriptedTask(msgspec.Struct, frozen=True):
@@ -38,33 +63,70 @@ class ScriptedTask(msgspec.Struct, frozen=True):
         return self.script.interactive
 
 
-class ScheduledMessage(msgspec.Struct, frozen=True):
-    """Something a client says to a task.
+class ScheduledMessage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something a client says to a task, or does to it. By ``kind``:
 
-    ``kind``: a ``turn`` message starts turn ``turn`` and is posted while the task waits; a ``note`` belongs
-    to turn ``turn``, is posted while the task runs (or waits already) and changes nothing. ``delay_seconds``:
-    from the moment ``is_due`` says so. ``posts``: how often it is posted, always under the same key.
-    ``may_be_refused``: the task may have ended by then.
+    * ``turn``: starts turn ``turn``; posted while the task waits for its next goal.
+    * ``note``: belongs to turn ``turn``, is posted while the task runs (or waits already) and changes nothing.
+    * ``answer``: to the question that the task waits for when it is posted. The question's handle is in the row
+      (``post_for``), so that key and text are known only then.
+    * ``event``: of ``event_kind``, with ``payload``, which may be null.
+    * ``cancel``: ends the task. ``close``: stops the turn of an interactive task.
+
+    ``when``: from when on events, cancels and closes are due: ``created`` (at once: an event may come before anybody
+    waits for it), ``begun`` (a worker has had it) or ``waiting`` (it is suspended; an event: until somebody outside
+    does something). ``delay_seconds``: from the moment ``is_due`` says so. ``posts``: how often it is posted,
+    always under the same key. ``may_be_refused``: the task may have ended by then.
     """
 
     task: str
     number: int
-    kind: Literal["turn", "note"]
+    kind: MessageKind
     turn: int
-    text: str
+    text: str = ""
     delay_seconds: float = 0.0
     posts: int = 1
     may_be_refused: bool = False
+    when: Literal["created", "begun", "waiting"] = "begun"
+    event_kind: str = ""
+    payload: Any = None
 
     @property
     def key(self) -> str:
-        """The dedupe key, the same for every post of this message."""
-        return f"human:{NEXT_GOAL}:{self.task}/{self.number}"
+        """The dedupe key, the same for every post of this message. Of an answer only a name: see ``post_for``."""
+        name = f"{self.task}/{self.number}"
+        match self.kind:
+            case "turn" | "note":
+                return f"human:{NEXT_GOAL}:{name}"
+            case "event":
+                return f"event:{self.event_kind}:{name}"
+            case "answer" | "cancel" | "close":
+                return f"{self.kind}:{name}"
 
     @property
-    def item(self) -> HumanResponseReceived:
-        """What is posted."""
-        return HumanResponseReceived(NEXT_GOAL, self.text)
+    def item(self) -> Item:
+        """What is posted.
+
+        Raises:
+            ValueError: it is an answer, whose handle stands in the row: ``post_for`` reads it.
+        """
+        match self.kind:
+            case "turn" | "note":
+                return HumanResponseReceived(NEXT_GOAL, self.text)
+            case "event":
+                return ExternalEvent(self.event_kind, self.payload)
+            case "cancel" | "close":
+                return ControlReceived(CANCEL if self.kind == "cancel" else CLOSE, self.text)
+            case "answer":
+                raise ValueError(f"{self.key}: the handle of a question stands in the row that waits for it")
+
+    def post_for(self, row: Row) -> tuple[Item, str] | None:
+        """What is posted to a task with this row, and under which key; None: an answer that nobody waits for (any
+        more), which is passed over."""
+        if self.kind != "answer":
+            return self.item, self.key
+        question = _question_of(row)
+        return None if question is None else _answer_to(question.handle)
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -98,14 +160,76 @@ def from_json(body: bytes) -> Workload:
     return msgspec.json.decode(body, type=Workload)
 
 
-def is_due(message: ScheduledMessage, row: TaskRow, earlier: Iterable[ScheduledMessage], posted: set[str]) -> bool:
+def is_due(message: ScheduledMessage, row: Row, earlier: Iterable[ScheduledMessage], posted: set[str]) -> bool:
     """Whether a client that sees this row should post the message now (``delay_seconds`` later).
 
     ``earlier``: the messages before it in the order of its task; ``posted``: the keys of those already
-    posted. A task that has ended makes everything due: the refusal is evidence, an endless wait is none.
+    posted. The row must have been read after the last of these posts. A task that has ended makes everything due:
+    the refusal is evidence, an endless wait is none. So does, for what is due only while it waits, a task that waits
+    for something else that only a client can bring: what this message is for is behind it, for somebody who died
+    since has posted it before.
     """
     if any(before.key not in posted for before in earlier):
         return False
-    if message.kind == "turn":
-        return row.status in (Status.SUSPENDED, Status.TERMINAL)
-    return row.status is not Status.PENDING
+    if row.status is Status.TERMINAL:
+        return True
+    match message.kind:
+        case "turn":
+            # Or for what only a message before this one could bring, which somebody else has posted then.
+            return _waits_for_client(row) and not _has_limit(row)
+        case "answer":
+            return _waits_for_client(row)
+        case "event" if message.when == "waiting":
+            return _waits_for_client(row)
+        case "note":
+            return row.status is not Status.PENDING
+        case "event" | "cancel" | "close":
+            return {
+                "created": True,
+                "begun": row.status is not Status.PENDING,
+                "waiting": row.status is Status.SUSPENDED,
+            }[message.when]
+
+
+def answer_for(row: Row) -> tuple[Item, str] | None:
+    """What is said to a task that waits for the answer to a question, and its key; None if it waits for none, or only
+    for a time.
+
+    For every descendant of a task of the workload: their ids are not known beforehand, so that nobody could schedule
+    what is said to them. Item and key are functions of the handle, so that several clients, or one again, are one;
+    a scheduled ``answer`` is the same, too. A question with a time limit is left to it. About one sub-agent in four is
+    not answered but cancelled, under ``child_cancel_key``: its parent goes on all the same.
+    """
+    question = _question_of(row)
+    if question is None or question.timeout_at is not None:
+        return None
+    task, _, _ = question.handle.removeprefix(QUESTION_PREFIX).rpartition(":")
+    if "." in task and int(sha256_text(question.handle)[2], 16) < 4:
+        return ControlReceived(CANCEL, "nobody answers"), child_cancel_key(task)
+    return _answer_to(question.handle)
+
+
+def child_cancel_key(task: str) -> str:
+    """The key under which ``answer_for`` cancels a sub-agent."""
+    return f"cancel:{task}"
+
+
+def _answer_to(handle: str) -> tuple[HumanResponseReceived, str]:
+    digest = sha256_text(handle)
+    odd = POSTED_ODD[int(digest[0], 16) % len(POSTED_ODD)] if int(digest[1], 16) < 4 else None
+    return HumanResponseReceived(handle, with_odd(f"the answer is {digest[:16]}", odd)), f"human:{handle}:answer"
+
+
+def _question_of(row: Row) -> HumanResponseReceived | None:
+    wake_on = row.wake_on
+    if row.status is Status.SUSPENDED and isinstance(wake_on, HumanResponseReceived):
+        return wake_on if wake_on.handle.startswith(QUESTION_PREFIX) else None
+    return None
+
+
+def _waits_for_client(row: Row) -> bool:
+    return row.status is Status.SUSPENDED and isinstance(row.wake_on, HumanResponseReceived | ExternalEvent)
+
+
+def _has_limit(row: Row) -> bool:
+    return isinstance(row.wake_on, HumanResponseReceived | ExternalEvent) and row.wake_on.timeout_at is not None

@@ -5,8 +5,9 @@ not say the token; where two attempts could be the one that wrote an entry, one 
 and then one whose answer nobody got. Only an entry that no such attempt explains convicts a refused one.
 
 A ``TaskCompleted`` is the one entry that may be left out of a commit that was acknowledged: the inbox had moved
-and the answer said so. A ``fail`` writes its entry only where it hits the bound: without an answer nobody knows
-whether and at which seq, so it is looked for by epoch and hash.
+and the answer said so. A ``fail`` writes its entry only where it hits the bound, and a cancel only where nobody runs
+the task: without an answer nobody knows whether and at which seq, so it is looked for by epoch and hash, a cancel's by
+its hash alone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from invariants.evidence import Answer, Attempt, LogEntry, RunFacts, TaskEvidenc
 from invariants.law import Finding, Law, Tally
 from invariants.wording import answered, seqs
 
-_WRITES_ENTRIES = (Verb.APPEND, Verb.CREATE, Verb.FAIL)
+_WRITES_ENTRIES = (Verb.APPEND, Verb.CREATE, Verb.FAIL, Verb.POST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,14 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
 
 
 def _placed(attempt: Attempt, log: Iterable[LogEntry]) -> Attempt:
-    """A ``fail`` whose answer did not tell where it wrote, at the place where its entry stands; as it is if none
-    does."""
-    if attempt.verb is not Verb.FAIL or attempt.expected_seq is not None:
+    """A ``fail`` or a cancel whose answer did not tell where it wrote, at the place where its entry stands; as it is if
+    none does."""
+    if attempt.verb not in (Verb.FAIL, Verb.POST) or attempt.expected_seq is not None:
         return attempt
-    found = [one.seq for one in log if one.epoch == attempt.epoch and one.body_hash == attempt.hashes[0]]
-    return replace(attempt, expected_seq=found[0] - 1) if found else attempt
+    for one in log:
+        if one.body_hash == attempt.hashes[0] and (attempt.verb is Verb.POST or one.epoch == attempt.epoch):
+            return replace(attempt, expected_seq=one.seq - 1, epoch=one.epoch)
+    return attempt
 
 
 def _wrote_nothing(attempt: Attempt) -> bool:

@@ -17,6 +17,7 @@ from noeta.core.events import (
     ModelCalled,
     ModelReplied,
     StepAttemptAbandoned,
+    TaskCreated,
     TaskFailed,
     TaskWoken,
     ToolFinished,
@@ -34,6 +35,12 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
     bugs = 0
     for entry in task.log:
         match entry.event:
+            case TaskCreated(subtask_depth=depth) if run.depth_max is not None and depth > run.depth_max:
+                yield Finding(
+                    "too-deep",
+                    f"{task.task} stands {depth} below its root; the bound is {run.depth_max}",
+                    (entry,),
+                )
             case ModelCalled():
                 tally.saw()
                 calls.append(entry)
@@ -126,6 +133,7 @@ LAW = Law(
         "tool-starts": "more than three starts of one call",
         "internal-errors": "more than two turns in a row failed by a bug, and the task went on",
         "takeovers": "more than ten takeovers in a row, with no fault that explains the rest",
+        "too-deep": "a sub-agent stands deeper below its root than the run allows",
         "no-reason": "a failure or an unknown outcome without a reason",
     },
     check=check,

@@ -2,8 +2,9 @@
 
 A model call ends with its reply, its abandonment (the seal of a takeover), a failed turn or the terminal entry.
 A tool start ends with its result, or with the next start of the same call by a later owner; a seal leaves it to
-recovery, and a failed turn or the terminal entry gives it up. What is open where the log stops is in flight, not
-yet wrong: whether it may rest there is ``never-stuck``'s question.
+recovery, and a failed turn or the terminal entry gives it up. A call that was parked instead has its result from the
+wake that it waits for, and from nothing else; a failed turn, an order to stop and the terminal entry give it up, too.
+What is open where the log stops is in flight, not yet wrong: whether it may rest there is ``never-stuck``'s question.
 """
 
 from __future__ import annotations
@@ -22,18 +23,31 @@ from noeta.core.events import (
     TaskSuspended,
     TaskWoken,
     ToolFinished,
+    ToolParked,
     ToolStarted,
     TurnFailed,
 )
+from noeta.core.wake import ControlReceived, WakeCondition, matches_wake
+
+
+@dataclass(slots=True)
+class _Parked:
+    """A call that waits. ``woken``: what it waits for has come."""
+
+    entry: LogEntry
+    wake_on: WakeCondition
+    woken: bool = False
 
 
 @dataclass(slots=True)
 class _Open:
-    """What is begun and not ended. ``asked``: calls of any reply so far; ``parked``: sealed tool starts."""
+    """What is begun and not ended. ``asked``: calls of any reply so far; ``sealed``: tool starts left to recovery;
+    ``parked``: calls that wait for their answer, in order."""
 
     model: LogEntry | None = None
     tools: dict[str, LogEntry] = field(default_factory=dict)
-    parked: set[str] = field(default_factory=set)
+    sealed: set[str] = field(default_factory=set)
+    parked: dict[str, _Parked] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     finished: dict[str, LogEntry] = field(default_factory=dict)
     started: set[str] = field(default_factory=set)
@@ -43,7 +57,7 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
     """One pass; what is open is carried along."""
     begun = _Open()
     for entry in task.log:
-        tally.saw(isinstance(entry.event, ModelCalled | ToolStarted))
+        tally.saw(isinstance(entry.event, ModelCalled | ToolStarted | ToolParked))
         yield from _next(task, begun, entry)
 
 
@@ -61,18 +75,29 @@ def _next(task: TaskEvidence, begun: _Open, entry: LogEntry) -> Iterator[Finding
         case ToolStarted(call_id=call_id):
             yield from _tool_started(task, begun, entry, call_id)
         case ToolFinished(call_id=call_id):
-            yield from _tool_finished(task, begun, entry, call_id, entry.event.is_error)
+            yield from _tool_finished(task, begun, entry, call_id, entry.event)
+        case ToolParked(call_id=call_id, wake_on=wake_on):
+            yield from _tool_parked(task, begun, entry, call_id, wake_on)
         case StepAttemptAbandoned():
             begun.model = None
-            begun.parked.update(begun.tools)
+            begun.sealed.update(begun.tools)
         case TurnFailed():
             begun.model = None
             begun.tools.clear()
-        case TaskSuspended() | TaskWoken():
+            begun.parked.clear()
+        case TaskSuspended(wake_on=wake_on, reason=reason):
             yield from _left_open(task, begun, entry)
+            yield from _rests(task, begun, entry, wake_on, reason)
+        case TaskWoken(event=event):
+            yield from _left_open(task, begun, entry)
+            if not isinstance(event, ControlReceived):
+                answered = (one for one in begun.parked.values() if not one.woken and matches_wake(one.wake_on, event))
+                for one in list(answered)[:1]:
+                    one.woken = True
         case _ if isinstance(entry.event, Ending):
             begun.model = None
             begun.tools.clear()
+            begun.parked.clear()
         case _:
             pass
 
@@ -88,6 +113,7 @@ def _model_called(task: TaskEvidence, begun: _Open, entry: LogEntry) -> Iterator
             (before, entry),
         )
     yield from _tools_left(task, begun, entry)
+    yield from _answers_left(task, begun, entry)
     begun.model = entry
 
 
@@ -104,6 +130,8 @@ def _tool_started(task: TaskEvidence, begun: _Open, entry: LogEntry, call_id: st
             f"{begun.finished[call_id].seq}",
             (begun.finished[call_id], entry),
         )
+    elif call_id in begun.parked:
+        yield _past_its_wake(task, begun, entry, call_id)
     elif before is not None and before.epoch >= entry.epoch:
         yield Finding(
             "start-unfinished",
@@ -112,14 +140,14 @@ def _tool_started(task: TaskEvidence, begun: _Open, entry: LogEntry, call_id: st
             (before, entry),
         )
     begun.tools[call_id] = entry
-    begun.parked.discard(call_id)
+    begun.sealed.discard(call_id)
     begun.started.add(call_id)
 
 
 def _tool_finished(
-    task: TaskEvidence, begun: _Open, entry: LogEntry, call_id: str, is_error: bool
+    task: TaskEvidence, begun: _Open, entry: LogEntry, call_id: str, finished: ToolFinished
 ) -> Iterator[Finding]:
-    before = begun.finished.get(call_id)
+    before, parked = begun.finished.get(call_id), begun.parked.pop(call_id, None)
     if before is not None:
         yield Finding(
             "finished-twice",
@@ -130,7 +158,17 @@ def _tool_finished(
         yield Finding(
             "unknown-call", f"seq {entry.seq} of {task.task} ends call {call_id}, which no reply asked for", (entry,)
         )
-    elif call_id not in begun.started and not is_error:
+    elif (finished.source == "woken") != (parked is not None and parked.woken):
+        waits = "" if parked is None else f" at seq {parked.entry.seq}"
+        how = f"was parked{waits} and its wake has not come" if parked is not None else "was not parked"
+        if parked is not None and parked.woken:
+            how = f"was parked{waits} and woken"
+        yield Finding(
+            "other-answer",
+            f"call {call_id} of {task.task} has its result at seq {entry.seq} as {finished.source!r}; but it {how}",
+            (entry,) if parked is None else (parked.entry, entry),
+        )
+    elif call_id not in begun.started and not finished.is_error:
         # A call may be refused before it starts (an unknown tool, a gate): then its result is an error.
         yield Finding(
             "finished-unstarted",
@@ -139,7 +177,60 @@ def _tool_finished(
         )
     begun.finished.setdefault(call_id, entry)
     begun.tools.pop(call_id, None)
-    begun.parked.discard(call_id)
+    begun.sealed.discard(call_id)
+
+
+def _tool_parked(
+    task: TaskEvidence, begun: _Open, entry: LogEntry, call_id: str, wake_on: WakeCondition
+) -> Iterator[Finding]:
+    """A call is parked once, by the tool that was started."""
+    if call_id in begun.finished:
+        yield Finding(
+            "started-after-end",
+            f"seq {entry.seq} of {task.task} parks call {call_id}, which had its result at seq "
+            f"{begun.finished[call_id].seq}",
+            (begun.finished[call_id], entry),
+        )
+    elif call_id in begun.parked:
+        yield _past_its_wake(task, begun, entry, call_id)
+    elif call_id not in begun.tools:
+        yield Finding(
+            "parked-unstarted", f"seq {entry.seq} of {task.task} parks call {call_id}, which was not started", (entry,)
+        )
+    begun.tools.pop(call_id, None)
+    begun.sealed.discard(call_id)
+    begun.parked.setdefault(call_id, _Parked(entry, wake_on))
+
+
+def _past_its_wake(task: TaskEvidence, begun: _Open, entry: LogEntry, call_id: str) -> Finding:
+    parked = begun.parked[call_id].entry
+    return Finding(
+        "other-answer",
+        f"call {call_id} of {task.task} waits since seq {parked.seq}; but seq {entry.seq} {kind(entry.event)} follows, "
+        f"and only its wake may answer it",
+        (parked, entry),
+    )
+
+
+def _rests(task: TaskEvidence, begun: _Open, entry: LogEntry, wake_on: WakeCondition, reason: str) -> Iterator[Finding]:
+    """Within a turn the task rests on what an open call waits for. A turn that ends has answered all, unless it was
+    stopped, which its rest says."""
+    if any(not one.woken and one.wake_on == wake_on for one in begun.parked.values()):
+        return
+    if not reason:
+        yield from _answers_left(task, begun, entry)
+    begun.parked.clear()
+
+
+def _answers_left(task: TaskEvidence, begun: _Open, entry: LogEntry) -> Iterator[Finding]:
+    for call_id, parked in begun.parked.items():
+        yield Finding(
+            "park-unanswered",
+            f"call {call_id} of {task.task} waits since seq {parked.entry.seq}; but seq {entry.seq} "
+            f"{kind(entry.event)} follows with no answer in between",
+            (parked.entry, entry),
+        )
+    begun.parked.clear()
 
 
 def _left_open(task: TaskEvidence, begun: _Open, entry: LogEntry) -> Iterator[Finding]:
@@ -157,7 +248,7 @@ def _left_open(task: TaskEvidence, begun: _Open, entry: LogEntry) -> Iterator[Fi
 
 def _tools_left(task: TaskEvidence, begun: _Open, entry: LogEntry) -> Iterator[Finding]:
     for call_id, started in begun.tools.items():
-        if call_id not in begun.parked:
+        if call_id not in begun.sealed:
             yield Finding(
                 "start-unfinished",
                 f"{task.holder(started.epoch)} started call {call_id} of {task.task} at seq {started.seq}; but seq "
@@ -165,14 +256,15 @@ def _tools_left(task: TaskEvidence, begun: _Open, entry: LogEntry) -> Iterator[F
                 (started, entry),
             )
     begun.tools.clear()
-    begun.parked.clear()
+    begun.sealed.clear()
 
 
 LAW = Law(
     key="calls-pair",
     title="Calls pair",
     statement=(
-        "Every ModelCalled is followed by its reply, its abandonment or a terminal entry; every ToolStarted likewise."
+        "Every ModelCalled is followed by its reply, its abandonment or a terminal entry; every ToolStarted likewise, "
+        "or by its park, which only its own wake, the end of the turn or a terminal entry answers."
     ),
     source="One writer and crash recovery (the log invariants of make cluster)",
     reads="the log",
@@ -183,6 +275,9 @@ LAW = Law(
         "started-after-end": "a finished call was started again",
         "finished-twice": "a call has two results",
         "finished-unstarted": "a call that was never started has a result that is no error",
+        "parked-unstarted": "a call that was not started is parked",
+        "park-unanswered": "a parked call was followed by another step, or by the turn's end, with no answer",
+        "other-answer": "a parked call was answered otherwise than by its wake, or one that was not parked by a wake",
         "unknown-call": "a start or result of a call that no reply asked for",
     },
     check=check,

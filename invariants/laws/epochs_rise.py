@@ -1,7 +1,8 @@
 """A task's epoch never goes back, and one epoch names one owner.
 
-Owners are seen in sampled rows and in what workers recorded of their own claims. Rows are compared in the order
-in which one sampler read them; the final row is the last.
+Owners are seen in sampled rows and in what workers recorded of their own claims; a cancel that ended its task took an
+epoch as well, and is the only one who stands behind it. Rows are compared in the order in which one sampler read them;
+the final row is the last.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from invariants.evidence import Attempt, RunFacts, Sample, TaskEvidence
+from invariants.evidence import Attempt, RunFacts, Sample, TaskEvidence, Verb
 from invariants.law import Finding, Law, Tally
 from invariants.wording import instant
 
@@ -70,7 +71,9 @@ def _one_owner(task: TaskEvidence, tally: Tally) -> Iterator[Finding]:
 def _owners(task: TaskEvidence) -> Iterator[tuple[int, _Owner]]:
     """Every sight of an owner. A worker's own record counts whatever was answered: it acted as that owner."""
     for attempt in task.attempts:
-        if attempt.epoch is not None and attempt.token is not None:
+        if attempt.epoch is not None and attempt.verb is Verb.POST:
+            yield attempt.epoch, _Owner(attempt.worker, f"of a cancel, {attempt.id}", attempt)
+        elif attempt.epoch is not None and attempt.token is not None:
             yield attempt.epoch, _Owner(attempt.worker, attempt.token, attempt)
     for row in task.rows:
         if row.worker is not None and row.token is not None:

@@ -5,10 +5,11 @@ A task is stuck when it has not ended and
 * it is pending, running or kept, or its timer is due, and could have been claimed for longer than
   ``RunFacts.stuck_after`` while a worker that serves its queue had room and polled; or
 * it is suspended and not kept, and an unread item satisfies its wait: nothing would ever wake it; or
-* it is suspended, and the child it awaits, or every member of its group, ended that long ago or never was.
+* it is suspended, and the child it awaits, or every member of its group, ended that long ago or never was; or
+* its wait ends by itself at an instant, and its row does not say so.
 
-Waiting for a person or an outside event is never stuck. Due and without an idle worker in sight is not stuck
-either, but then nobody can tell, and the law says so.
+Waiting for a person or an outside event without a limit is never stuck. Due and without an idle worker in sight is not
+stuck either, but then nobody can tell, and the law says so.
 """
 
 from __future__ import annotations
@@ -18,9 +19,17 @@ from collections.abc import Iterator
 from invariants.evidence import FinalRow, RunFacts, TaskEvidence
 from invariants.law import Fact, Finding, Law, Tally
 from invariants.wording import instant, item_words, span
+from noeta.core.ids import micros
 from noeta.core.store import UnreadItem
 from noeta.core.task import Shape, Status, claimable_at
-from noeta.core.wake import SubtaskCompleted, SubtaskGroupCompleted, WakeCondition, matches_wake, members_missing
+from noeta.core.wake import (
+    SubtaskCompleted,
+    SubtaskGroupCompleted,
+    WakeCondition,
+    due_at,
+    matches_wake,
+    members_missing,
+)
 
 
 def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
@@ -35,6 +44,7 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
     if row.wake_on is not None and row.status is Status.SUSPENDED:
         yield from _wake_lost(task, final, row.wake_on, run)
         yield from _nobody_left(task, final, row.wake_on, run)
+        yield from _unlimited(task, final, row.wake_on)
     yield from _unclaimed(task, final, run, tally)
 
 
@@ -67,6 +77,17 @@ def _unclaimed(task: TaskEvidence, final: FinalRow, run: RunFacts, tally: Tally)
             "unclaimed",
             f"{task.task} is {row.shape.value} and could be claimed since {instant(due)}, {span(waited)} before the "
             f"end; but a worker on queue {row.queue!r} polled with room since {instant(idle)} and never took it",
+            (final, *_last(task)),
+        )
+
+
+def _unlimited(task: TaskEvidence, final: FinalRow, wake_on: WakeCondition) -> Iterator[Finding]:
+    due = due_at(wake_on)
+    if due is not None and final.row.ready_at != micros(due):
+        yield Finding(
+            "limit-forgotten",
+            f"{task.task} waits for {item_words(wake_on)} until {instant(micros(due))}; but its row may be claimed at "
+            f"{instant(final.row.ready_at)}",
             (final, *_last(task)),
         )
 
@@ -106,26 +127,28 @@ def _nobody_left(task: TaskEvidence, final: FinalRow, wake_on: WakeCondition, ru
         return
     if isinstance(wake_on, SubtaskCompleted):
         child = run.kin.get(wake_on.subtask_id)
+        if child is None and not run.kin_whole:
+            return
         if child is None:
             yield Finding(
                 "child-absent",
                 f"{task.task} waits for {wake_on.subtask_id} since {instant(since)}; but there is no such task",
                 (final, *_last(task)),
             )
-        elif child.status is Status.TERMINAL and _long_ago(child.ended_at, final, run):
+        elif child.status is Status.TERMINAL and run.settled(child.ended_at, final.at):
             yield Finding(
                 "child-ended",
                 f"{task.task} waits for {wake_on.subtask_id}; but that ended at {instant(child.ended_at)} and its "
                 f"result is not in the inbox",
                 (final, *_last(task)),
             )
-    elif isinstance(wake_on, SubtaskGroupCompleted):
+    elif isinstance(wake_on, SubtaskGroupCompleted) and run.kin_whole:
         yield from _group_ended(task, final, wake_on.group_id, run)
 
 
 def _group_ended(task: TaskEvidence, final: FinalRow, group: str, run: RunFacts) -> Iterator[Finding]:
-    members = run.members(group)
-    ended = [one for one in members if one.status is Status.TERMINAL and _long_ago(one.ended_at, final, run)]
+    members = run.members(task.task, group)
+    ended = [one for one in members if one.status is Status.TERMINAL and run.settled(one.ended_at, final.at)]
     if len(ended) == len(members):
         yield Finding(
             "group-ended",
@@ -133,11 +156,6 @@ def _group_ended(task: TaskEvidence, final: FinalRow, group: str, run: RunFacts)
             f"do not complete it",
             (final, *_last(task)),
         )
-
-
-def _long_ago(ended_at: int | None, final: FinalRow, run: RunFacts) -> bool:
-    """Rows of parent and child are not read at one instant: a child that has only just ended proves nothing."""
-    return ended_at is None or final.at - ended_at > run.stuck_after
 
 
 LAW = Law(
@@ -156,6 +174,7 @@ LAW = Law(
         "child-ended": "waits for a child that has ended",
         "child-absent": "waits for a child that never was",
         "group-ended": "waits for a group whose members have all ended",
+        "limit-forgotten": "its wait ends by itself, and its row says another instant, or none",
     },
     check=check,
 )

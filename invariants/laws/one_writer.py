@@ -5,6 +5,9 @@ claim, shows more: *when the epoch was e the log ended at s*, so that whatever s
 was written by somebody who had already been replaced, even if the new owner wrote nothing. That comparison
 needs no clock.
 
+One entry is written without a claim: the ``TaskCancelled`` of a task that nobody runs, by the post that cancels it,
+under the epoch that it takes. Where every write was recorded, a post must explain it.
+
 Not covered: writes to systems other than the store (``effect-at-most-once``).
 """
 
@@ -18,6 +21,7 @@ from typing import Final
 from invariants.evidence import Answer, Attempt, LogEntry, RunFacts, Sample, TaskEvidence, Verb
 from invariants.law import Finding, Law, Tally
 from invariants.wording import instant, span
+from noeta.core.events import TaskCancelled
 
 _GRANTS = (Verb.CLAIM, Verb.RENEW)
 
@@ -33,6 +37,7 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
     yield from _shared_epochs(task)
     yield from _wrong_seqs(task)
     if run.renewals_recorded:
+        yield from _unposted_cancels(task)
         yield from _late_appends(task)
         yield from _two_clocks(task)
         if run.lease:
@@ -146,6 +151,30 @@ def _wrong_seqs(task: TaskEvidence) -> Iterator[Finding]:
             )
 
 
+def _unposted_cancels(task: TaskEvidence) -> Iterator[Finding]:
+    """Cancelled ends under an epoch that no worker is known to have had, and that no cancelling post explains."""
+    cancels = [entry for entry in task.log if isinstance(entry.event, TaskCancelled)]
+    if not cancels:
+        return
+    owned = {row.epoch for row in task.rows if row.worker is not None}
+    owned |= {one.epoch for one in task.attempts if one.epoch is not None and one.verb is not Verb.POST}
+    for entry in cancels:
+        if entry.epoch not in owned and not any(_may_have_cancelled(one, entry) for one in task.attempts):
+            yield Finding(
+                "uncaused-cancel",
+                f"seq {entry.seq} of {task.task} ends it under epoch {entry.epoch} at {instant(entry.at)}; but no "
+                f"worker held that epoch, and no cancel that was posted explains it",
+                (entry,),
+            )
+
+
+def _may_have_cancelled(attempt: Attempt, entry: LogEntry) -> bool:
+    """Whether this post wrote that entry, or may have: its answer named it, or it had none."""
+    if attempt.verb is not Verb.POST or attempt.hashes[:1] != (entry.body_hash,):
+        return False
+    return attempt.is_open or (attempt.epoch, attempt.answer_seq) == (entry.epoch, entry.seq)
+
+
 def _late_appends(task: TaskEvidence) -> Iterator[Finding]:
     """Entries later, by the store's clock, than every lease their claim was ever granted."""
     ends: dict[int, int] = {}
@@ -238,7 +267,8 @@ LAW = Law(
     title="One writer",
     statement=(
         "An append lands only with the task's current epoch and claim token, a lease that is not over by the store's "
-        "clock, and the expected seq; otherwise nothing is written."
+        "clock, and the expected seq; otherwise nothing is written. Only the cancel of a task that nobody runs needs "
+        "no claim."
     ),
     source="Kleppmann, How to do distributed locking (fencing tokens); ADR 0001",
     reads="the log; rows and answered claims for writers that the log alone does not show",
@@ -251,6 +281,7 @@ LAW = Law(
         "two-clocks": "an entry written earlier, by the store's word, than the one before it",
         "stale-renewal": "a renewal granted to a claim that had been replaced",
         "revived-lease": "a renewal granted after the lease had ended",
+        "uncaused-cancel": "a cancelled end that neither an owner nor a posted cancel wrote",
     },
     check=check,
 )

@@ -3,8 +3,8 @@
 A row is an accelerator: a wake, claim, release or sweep moves it without an entry. So each row seen is compared
 with the fold of the log up to *its own* ``last_seq``, in the stated relation:
 
-* fold suspended on c: the row is suspended on exactly c, or pending or running with an unread item or a due
-  timer, or it comes from a kept claim that lapsed or was released (until its next entry);
+* fold suspended on c: the row is suspended on exactly c, or pending or running with an unread item or the end of its
+  wait due, or it comes from a kept claim that lapsed or was released (until its next entry);
 * fold pending or running: the row is pending or running;
 * fold terminal: the row is terminal, and no other row is;
 * an owner if and only if the row is running or kept.
@@ -25,7 +25,7 @@ from noeta.core.events import Entry
 from noeta.core.fold import TaskState, advance
 from noeta.core.ids import micros
 from noeta.core.task import Status
-from noeta.core.wake import TimerFired, WakeCondition
+from noeta.core.wake import WakeCondition, due_at
 
 _UNDERWAY = frozenset({Status.PENDING, Status.RUNNING})
 
@@ -93,7 +93,8 @@ def _differs(row: Sample, status: Status, wake_on: WakeCondition | None, may_be_
     if status is Status.SUSPENDED:
         if row.status is Status.SUSPENDED:
             return None if row.wake_on == wake_on else "other-wait"
-        is_due = isinstance(wake_on, TimerFired) and micros(wake_on.fire_at) <= row.at
+        due = None if wake_on is None else due_at(wake_on)
+        is_due = due is not None and micros(due) <= row.at
         return None if row.unread or is_due or may_be_kept else "woken-by-nothing"
     return None
 

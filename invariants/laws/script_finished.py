@@ -5,38 +5,35 @@ interrupted model calls, a call whose outcome nobody knows, ten takeovers. Such 
 when *every* attempt stands under an epoch of its own and the history names the fault that hit the holder of
 that epoch. Otherwise a runtime that fails its tasks at the first difficulty would look as good as one that
 carries on. Above ``EXCUSED_MAX`` even excused outcomes make the run unknown: too little was tested.
+
+A task whose cancel was accepted ends cancelled, or failed as foretold if that came first; if the cancel was refused,
+because the task had ended, all else holds. A sub-agent may end cancelled by its own family: its parent had ended, or
+had given up the call that waited.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from enum import StrEnum
 from itertools import groupby
 from typing import Final
 
-from invariants.evidence import FaultSeen, Foretold, LogEntry, Outcome, RunFacts, TaskEvidence
+from invariants.bounds import BoundHit, bounds_hit
+from invariants.evidence import FaultSeen, Foretold, LogEntry, Outcome, RunFacts, Sent, TaskEvidence
 from invariants.law import Fact, Finding, Law, Tally
 from invariants.wording import instant, kind, shorten, span
 from noeta.core import texts
 from noeta.core.events import (
     Ending,
-    ModelCalled,
     ModelReplied,
-    StepAttemptAbandoned,
     TaskCancelled,
     TaskCompleted,
+    TaskCreated,
     TaskFailed,
     TaskSuspended,
-    TaskWoken,
-    ToolFinished,
-    ToolStarted,
     TurnFailed,
     numbers_taken,
 )
-from noeta.core.task import TAKEOVERS_MAX
-from noeta.core.tool import MAX_ATTEMPTS
 from noeta.core.wake import NEXT_GOAL, HumanResponseReceived
 
 EXCUSED_MAX: Final = 0.05
@@ -44,25 +41,6 @@ EXCUSED_MAX: Final = 0.05
 
 EXCUSABLE_REASONS: Final = frozenset({texts.LLM_ERROR, texts.TOO_MANY_TAKEOVERS})
 """The reasons with which the bounds below fail a turn or a task. Any other is no fault's doing, whatever else hit."""
-
-
-class Bound(StrEnum):
-    """The bounds that faults can push a task into."""
-
-    MODEL_ATTEMPTS = "model_attempts"
-    UNKNOWN_CALL = "unknown_call"
-    TAKEOVERS = "takeovers"
-
-
-@dataclass(frozen=True, slots=True)
-class BoundHit:
-    """A bound that the log shows was hit, at ``entry``, after attempts under ``epochs``; ``needed`` of them must
-    have been struck, each under an epoch of its own."""
-
-    bound: Bound
-    entry: LogEntry
-    epochs: tuple[int, ...]
-    needed: int
 
 
 def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
@@ -74,6 +52,9 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
     actual = _outcome(task.log[-1]) if task.log else None
     if actual is None:
         yield _unfinished(task, script, run)
+        return
+    if actual is Outcome.CANCELLED and (_was_cancelled(task, script) or _family_ended(task, run)):
+        tally.counts["cancelled"] += 1
         return
     differs = _difference(task, script, actual)
     if differs is None:
@@ -112,6 +93,37 @@ def _outcome(last: LogEntry) -> Outcome | None:
             return None
 
 
+def _cancels(task: TaskEvidence, script: Foretold) -> list[Sent]:
+    """Posts that end the task, if they were accepted."""
+    return [one for one in task.sent if one.key is not None and one.key in script.cancels]
+
+
+def _was_cancelled(task: TaskEvidence, script: Foretold) -> bool:
+    """Whether a cancel of the script's was accepted, or may have been."""
+    return any(one.outcome != "ended" for one in _cancels(task, script))
+
+
+def _must_be_cancelled(task: TaskEvidence, script: Foretold) -> Sent | None:
+    """The cancel that was surely accepted, if there is one."""
+    return next((one for one in _cancels(task, script) if one.outcome in ("stored", "cancelled", "repeat")), None)
+
+
+def _family_ended(task: TaskEvidence, run: RunFacts) -> bool:
+    """Whether a sub-agent was cancelled because its parent had ended, or had given up the call that waited for it."""
+    created, last = task.log[0].event, task.log[-1]
+    if (
+        not isinstance(created, TaskCreated)
+        or created.parent_task_id is None
+        or not isinstance(last.event, TaskCancelled)
+    ):
+        return False
+    parent = run.kin.get(created.parent_task_id)
+    if parent is None:
+        return False
+    since = {texts.PARENT_ENDED: parent.ended_at, texts.WAIT_GIVEN_UP: parent.gave_up_at}.get(last.event.reason)
+    return since is not None and since <= last.at
+
+
 def _unfinished(task: TaskEvidence, script: Foretold, run: RunFacts) -> Finding:
     if not task.log:
         return Finding("unfinished", f"{task.task} should end {script.outcome.value}; but it has no log", (script,))
@@ -135,6 +147,10 @@ def _difference(task: TaskEvidence, script: Foretold, actual: Outcome) -> tuple[
     failed = tuple(entry.event.reason for entry in task.log if isinstance(entry.event, TurnFailed))
     reason = last.reason if isinstance(last, TaskFailed) else None
     name = task.task
+    cancel = _must_be_cancelled(task, script)
+    if cancel is not None and not (actual is script.outcome is Outcome.FAILED):
+        words = f"{name} should end cancelled, since {cancel.key} was answered {cancel.outcome}"
+        return "cancel-ignored", f"{words}; but it ended {actual.value}"
     if actual is not script.outcome:
         why = f" ({reason})" if reason else ""
         return "wrong-outcome", f"{name} should end {script.outcome.value}; but it ended {actual.value}{why}"
@@ -180,13 +196,13 @@ def _ends_turn(entry: LogEntry) -> bool:
 
 
 def _untaken(task: TaskEvidence, script: Foretold, actual: Outcome) -> Iterator[Finding]:
-    """Messages that the script needs and that lie in the inbox although the task is done."""
+    """Messages that the script needs and that lie in the inbox, or were stamped unread, although the task is done."""
     if task.final is None or actual not in (Outcome.COMPLETED, Outcome.WAITING):
         return
     needed = set(script.messages)
     sent = {one.number: one for one in task.sent if one.number is not None and one.key in needed}
     taken = {number for entry in task.log for number in numbers_taken(entry.event)}
-    unread = {item.number for item in task.final.unread}
+    unread = {item.number for item in task.final.unread} | set(task.final.stamped or ())
     for number, one in sorted(sent.items()):
         if number not in taken and number in unread:
             yield Finding(
@@ -234,58 +250,12 @@ def _unproven(task: TaskEvidence, hit: BoundHit, run: RunFacts) -> tuple[str, tu
     return None
 
 
-@dataclass(slots=True)
-class _Open:
-    """Attempts since the last answer."""
-
-    model: list[int] = field(default_factory=list)
-    starts: dict[str, list[int]] = field(default_factory=dict)
-    tools: dict[str, str] = field(default_factory=dict)
-
-
-def bounds_hit(task: TaskEvidence, run: RunFacts) -> Iterator[BoundHit]:
-    """The bounds that the log shows were hit, each with the attempts that led there."""
-    seen = _Open()
-    before_epoch = 0
-    for entry in task.log:
-        match entry.event:
-            case ModelCalled():
-                seen.model.append(entry.epoch)
-            case ModelReplied():
-                seen.model.clear()
-                seen.tools |= {call.id: call.tool for call in entry.event.calls}
-            case StepAttemptAbandoned(reason=texts.WORKER_STOPPED):
-                seen.model = seen.model[:-1]  # a worker that stopped gave it up alive
-            case TaskWoken():
-                seen.model.clear()
-            case ToolStarted():
-                seen.starts.setdefault(entry.event.call_id, []).append(entry.epoch)
-            case ToolFinished(source="unknown"):
-                starts = tuple(seen.starts.get(entry.event.call_id, ()))
-                tool = run.tools.get(seen.tools.get(entry.event.call_id, ""))
-                safe = tool is not None and tool.retry_safe
-                yield BoundHit(Bound.UNKNOWN_CALL, entry, starts, MAX_ATTEMPTS if safe else len(starts))
-            case TurnFailed() | TaskFailed():
-                yield from _failure(entry, entry.event, seen, before_epoch)
-                seen.model.clear()
-            case _:
-                pass
-        before_epoch = entry.epoch
-
-
-def _failure(entry: LogEntry, failed: TurnFailed | TaskFailed, seen: _Open, before_epoch: int) -> Iterator[BoundHit]:
-    # A provider that cannot answer fails a turn with the same reason; only the message tells the bound.
-    if failed.message == texts.MODEL_CALL_INTERRUPTED and seen.model:
-        yield BoundHit(Bound.MODEL_ATTEMPTS, entry, tuple(seen.model), texts.MAX_MODEL_ATTEMPTS)
-    if failed.reason == texts.TOO_MANY_TAKEOVERS:
-        yield BoundHit(Bound.TAKEOVERS, entry, tuple(range(before_epoch, entry.epoch)), TAKEOVERS_MAX)
-
-
 LAW = Law(
     key="script-finished",
     title="Every script is finished",
     statement=(
-        "Every task ends by the deadline with the outcome its script foretells; a bounded failure counts only where "
+        "Every task ends by the deadline with the outcome its script foretells, or cancelled, if its cancel was "
+        "accepted or its parent had ended or given it up; a bounded failure counts only where "
         "each of its attempts stands under its own epoch and the history names the fault that hit its holder; over 5 % "
         "excused is unknown."
     ),
@@ -293,6 +263,7 @@ LAW = Law(
     reads="what the scripts foretell, the log, and the faults that struck",
     codes={
         "unfinished": "the task did not end by the deadline",
+        "cancel-ignored": "its cancel was accepted, and it ended another way, and no fault excuses it",
         "wrong-outcome": "it ended another way than foretold, and no fault excuses it",
         "wrong-reason": "it failed for another reason than foretold",
         "turn-failed": "a turn failed that should not, and no fault excuses it",

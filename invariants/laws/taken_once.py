@@ -1,8 +1,8 @@
 """An item reaches its task once: taken by one entry, or still unread, or stamped unread by the end.
 
-Items are numbered per task, from 1 without a gap, so every number up to the row's ``inbox_seq`` must be in
-exactly one of these places. Keys are judged from what clients were told: one key, one number, for ever, also
-after its item was taken.
+Items are numbered per task, from 1 without a gap, whoever sent them (people, children, the store's timers, orders), so
+every number up to the row's ``inbox_seq`` must be in exactly one of these places. Keys are judged from what clients
+were told: one key, one number, for ever, also after its item was taken; and what they sent is what is taken.
 """
 
 from __future__ import annotations
@@ -10,16 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from invariants.evidence import FinalRow, LogEntry, RunFacts, Sent, TaskEvidence
-from invariants.law import Finding, Law, Tally
+from invariants.items import items_of, posted, sender
+from invariants.kinship import item_hash
+from invariants.law import Fact, Finding, Law, Tally
 from invariants.wording import instant, kind
-from noeta.core.events import numbers_taken
+from noeta.core.events import MessageTaken, numbers_taken
 from noeta.core.task import Status
+from noeta.core.wake import Item
 
 
 def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
     """Where each item went."""
     taken: dict[int, LogEntry] = {}
+    sent = posted(task)
     for entry in task.log:
+        for number, item in items_of(entry.event):
+            tally.counts[f"{sender(item)} taken"] += 1
+            if isinstance(entry.event, MessageTaken):
+                yield from _same_bytes(task, sent.get(number), item, entry)
         for number in numbers_taken(entry.event):
             tally.saw()
             first = taken.setdefault(number, entry)
@@ -33,7 +41,22 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
                 )
     yield from _keys(task, tally)
     if task.final is not None:
+        tally.counts["stamped unread"] += len(task.final.stamped or ())
+        for unread in task.final.unread:
+            tally.counts[f"{sender(unread.item)} unread"] += 1
+            yield from _same_bytes(task, sent.get(unread.number), unread.item, task.final)
         yield from _places(task.task, task.final, taken, {one.number: one for one in task.sent})
+
+
+def _same_bytes(task: TaskEvidence, sent: Sent | None, item: Item, where: Fact) -> Iterator[Finding]:
+    """What lies in the inbox, or was taken while the task ran, is what was posted (a wake: ``wake-once``)."""
+    if sent is not None and sent.item != item_hash(item):
+        yield Finding(
+            "other-bytes",
+            f"a client posted item {sent.number} ({sent.item[:12]}) to {task.task} at {instant(sent.at)}; but what is "
+            f"there is {item_hash(item)[:12]}",
+            (sent, where),
+        )
 
 
 def _keys(task: TaskEvidence, tally: Tally) -> Iterator[Finding]:
@@ -41,7 +64,7 @@ def _keys(task: TaskEvidence, tally: Tally) -> Iterator[Finding]:
     numbers: dict[str, Sent] = {}
     keys: dict[int, Sent] = {}
     for one in task.sent:
-        if one.number is None or one.outcome not in ("stored", "repeat"):
+        if one.number is None or one.outcome not in ("stored", "repeat", "cancelled"):
             continue
         tally.saw()
         if one.key is not None:
@@ -54,7 +77,7 @@ def _keys(task: TaskEvidence, tally: Tally) -> Iterator[Finding]:
                     (first, one),
                 )
         other = keys.setdefault(one.number, one)
-        if other.key != one.key and other.outcome == one.outcome == "stored":
+        if other.key != one.key and other.outcome != "repeat" and one.outcome != "repeat":
             yield Finding(
                 "number-reused",
                 f"number {one.number} of {task.task} was given to key {other.key} and to key {one.key}",
@@ -116,8 +139,8 @@ LAW = Law(
     key="taken-once",
     title="Taken once",
     statement=(
-        "An inbox item is taken by exactly one append, or stamped unread by the terminal one; a repeat with the same "
-        "dedupe key is dropped, also after the first was taken."
+        "An inbox item, whoever sent it, is taken by exactly one append, as it was posted, or stamped unread by the "
+        "terminal one; a repeat with the same dedupe key is dropped, also after the first was taken."
     ),
     source="Tasks and waking; One writer and crash recovery (every message is taken exactly once)",
     reads="the log, the final inbox, and what clients were answered",
@@ -129,6 +152,7 @@ LAW = Law(
         "left-unread": "an item is unread in an ended task's inbox, unstamped",
         "key-forgotten": "a repeat with a known key was given a number of its own",
         "number-reused": "two keys were given one number",
+        "other-bytes": "a message taken, or unread, is not what was posted",
     },
     check=check,
 )

@@ -1,25 +1,52 @@
-"""A wait ends once, by an item that satisfies it.
+"""A wait ends once, by the first item that satisfies it.
 
 ``TaskWoken`` takes its items in the append that records it, so a wake delivered twice shows as a second
 ``TaskWoken`` without a wait between, or as an item taken twice (``taken-once``). A lost wake shows as a task
-that rests beside an item that satisfies it (``never-stuck``).
+that rests beside an item that satisfies it (``never-stuck``), or here: as a wait that a later item ended, or as an item
+that was taken while nothing could be told of it. Numbers say which of two items was there first, so an early wake that
+was not kept is found without a clock. Timers are the subject of ``timers-once``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from invariants.evidence import LogEntry, RunFacts, TaskEvidence
+from invariants.evidence import FinalRow, LogEntry, RunFacts, Sent, TaskEvidence
+from invariants.items import is_due_item, items_of, posted
+from invariants.kinship import item_hash
 from invariants.law import Finding, Law, Tally
-from invariants.wording import instant, item_words, kind
-from noeta.core.events import Ending, TaskSuspended, TaskWoken
-from noeta.core.ids import micros
-from noeta.core.wake import ControlReceived, SubtaskGroupCompleted, TimerFired, matches_wake
+from invariants.wording import item_words, kind
+from noeta.core.events import (
+    Ending,
+    MessageTaken,
+    TaskSuspended,
+    TaskWoken,
+    ToolFinished,
+    ToolParked,
+    TurnFailed,
+)
+from noeta.core.wake import (
+    ANY_WAIT,
+    NEXT_GOAL,
+    ControlReceived,
+    ExternalEvent,
+    HumanResponseReceived,
+    Item,
+    SubtaskGroupCompleted,
+    WakeCondition,
+    condition_key,
+    item_group_key,
+    item_key,
+    matches_wake,
+)
 
 
 def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
-    """Each wake beside the wait it ends."""
+    """Each wake beside the wait it ends, and beside the items that were there before it."""
     waits: LogEntry | None = None
+    ended_by: dict[int, LogEntry] = {}
+    parked: dict[str, WakeCondition] = {}
+    sent = posted(task)
     for entry in task.log:
         event = entry.event
         if waits is not None and not isinstance(event, TaskWoken | Ending):
@@ -30,16 +57,32 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
                 (waits, entry),
             )
             waits = None
-        if isinstance(event, TaskSuspended):
-            waits = entry
-        elif isinstance(event, TaskWoken):
-            tally.saw()
-            yield from _woken(task, waits, entry, event)
-            waits = None
+        match event:
+            case TaskSuspended():
+                waits = entry
+                if event.wake_on not in parked.values():
+                    parked.clear()
+            case TaskWoken():
+                tally.saw()
+                yield from _woken(task, waits, entry, event)
+                yield from _again(task, entry, event, ended_by)
+                yield from _same_bytes(task, entry, event, sent)
+                waits = None
+            case MessageTaken():
+                yield from _swallowed(task, entry, event, parked)
+            case ToolParked(call_id=call, wake_on=wake_on):
+                parked[call] = wake_on
+            case ToolFinished(call_id=call):
+                parked.pop(call, None)
+            case TurnFailed():
+                parked.clear()
+            case _:
+                pass
+    yield from _passed_over(task)
 
 
 def _woken(task: TaskEvidence, waits: LogEntry | None, entry: LogEntry, woken: TaskWoken) -> Iterator[Finding]:
-    what = f"{task.holder(entry.epoch)} woke {task.task} at seq {entry.seq} with {item_words(woken.event)}"
+    what = _what(task, entry, woken)
     if waits is None or not isinstance(waits.event, TaskSuspended):
         yield Finding("woken-twice", f"{what}; but it was not waiting", (entry,))
         return
@@ -50,8 +93,6 @@ def _woken(task: TaskEvidence, waits: LogEntry | None, entry: LogEntry, woken: T
         yield Finding(
             "other-wake", f"{what}; but it waits for {item_words(wake_on)} since seq {waits.seq}", (waits, entry)
         )
-    elif isinstance(woken.event, TimerFired):
-        yield from _timer(what, waits, entry, wake_on == woken.event, woken.event)
     elif isinstance(wake_on, SubtaskGroupCompleted) and not isinstance(woken.event, ControlReceived):
         if len(woken.numbers) < wake_on.members:
             yield Finding(
@@ -61,32 +102,126 @@ def _woken(task: TaskEvidence, waits: LogEntry | None, entry: LogEntry, woken: T
             )
 
 
-def _timer(what: str, waits: LogEntry, entry: LogEntry, is_stored: bool, fired: TimerFired) -> Iterator[Finding]:
-    due = micros(fired.fire_at)
-    if not is_stored:
-        yield Finding("other-bytes", f"{what}; but that is not the condition stored at seq {waits.seq}", (waits, entry))
-    if entry.at < due:
-        yield Finding(
-            "too-early", f"{what} at {instant(entry.at)}; but the timer is due at {instant(due)}", (waits, entry)
-        )
+def _what(task: TaskEvidence, entry: LogEntry, woken: TaskWoken) -> str:
+    return f"{task.holder(entry.epoch)} woke {task.task} at seq {entry.seq} with {item_words(woken.event)}"
+
+
+def _again(task: TaskEvidence, entry: LogEntry, woken: TaskWoken, ended_by: dict[int, LogEntry]) -> Iterator[Finding]:
+    for number in woken.numbers:
+        first = ended_by.setdefault(number, entry)
+        if first is not entry:
+            yield Finding(
+                "ended-two-waits",
+                f"{_what(task, entry, woken)}, item {number}; but that item had ended another wait at seq {first.seq}",
+                (first, entry),
+            )
+
+
+def _same_bytes(task: TaskEvidence, entry: LogEntry, woken: TaskWoken, sent: Mapping[int, Sent]) -> Iterator[Finding]:
+    for number, item in items_of(woken):
+        one = sent.get(number)
+        if one is not None and one.item != item_hash(item):
+            yield Finding(
+                "other-bytes",
+                f"{_what(task, entry, woken)}, item {number}; but its sender had posted other bytes under that number",
+                (one, entry),
+            )
+
+
+def _swallowed(
+    task: TaskEvidence, entry: LogEntry, taken: MessageTaken, parked: Mapping[str, WakeCondition]
+) -> Iterator[Finding]:
+    """What only a wait can make known must be left for it; and what a call waits for is not taken past it."""
+    item = taken.message
+    match item:
+        case ControlReceived():
+            return
+        case ExternalEvent() if not is_due_item(item):
+            why = "an event is kept for the wait that it satisfies"
+        case HumanResponseReceived(handle=handle) if handle != NEXT_GOAL and not is_due_item(item):
+            why = "an answer is kept for the wait that it satisfies"
+        case _ if any(_is_for(wake_on, item) for wake_on in parked.values()):
+            why = "a call waits for it"
+        case _:
+            return
+    yield Finding(
+        "swallowed",
+        f"{task.holder(entry.epoch)} took item {taken.number} ({item_words(item)}) of {task.task} at seq {entry.seq} "
+        f"while the task ran; but {why}; so a wake was lost",
+        (entry,),
+    )
+
+
+def _is_for(wake_on: WakeCondition, item: Item) -> bool:
+    is_member = isinstance(wake_on, SubtaskGroupCompleted) and item_group_key(item) == condition_key(wake_on)
+    return is_member or matches_wake(wake_on, item)
+
+
+def _passed_over(task: TaskEvidence) -> Iterator[Finding]:
+    """Backwards, with the lowest number of each kind among the items that were still unread: one that satisfies the
+    wait too, and has a lower number than the one that ended it, was there and was passed over."""
+    lowest: dict[str, tuple[int, LogEntry | FinalRow]] = {}
+    waits: dict[int, WakeCondition] = {}
+    before: WakeCondition | None = None
+    for entry in task.log:
+        if isinstance(entry.event, TaskWoken) and before is not None:
+            waits[entry.seq] = before
+        before = entry.event.wake_on if isinstance(entry.event, TaskSuspended) else None
+    for item in task.final.unread if task.final is not None else ():
+        _note(lowest, item.number, item.item, task.final)
+    for entry in reversed(task.log):
+        if isinstance(entry.event, TaskWoken) and entry.event.numbers and entry.seq in waits:
+            earlier = _earlier(waits[entry.seq], entry.event, lowest)
+            if earlier is not None:
+                number, where = earlier
+                yield Finding(
+                    "passed-over",
+                    f"{_what(task, entry, entry.event)}, item {max(entry.event.numbers)}; but item {number}, which "
+                    "ends that wait as well, was there before it and was passed over",
+                    (entry, where),
+                )
+        for number, taken in items_of(entry.event):
+            _note(lowest, number, taken, entry)
+
+
+def _note(
+    lowest: dict[str, tuple[int, LogEntry | FinalRow]], number: int, item: Item, where: LogEntry | FinalRow | None
+) -> None:
+    key = item_key(item)
+    if where is not None and not is_due_item(item) and (key not in lowest or number < lowest[key][0]):
+        lowest[key] = number, where
+
+
+def _earlier(
+    wake_on: WakeCondition, woken: TaskWoken, lowest: Mapping[str, tuple[int, LogEntry | FinalRow]]
+) -> tuple[int, LogEntry | FinalRow] | None:
+    """An order goes before all else; otherwise the first that satisfies the wait."""
+    keys = [ANY_WAIT]
+    if not isinstance(woken.event, ControlReceived) and not isinstance(wake_on, SubtaskGroupCompleted):
+        keys.append(condition_key(wake_on))
+    found = [lowest[key] for key in keys if key in lowest and lowest[key][0] < max(woken.numbers)]
+    return found[0] if found else None
 
 
 LAW = Law(
     key="wake-once",
     title="Woken once",
     statement=(
-        "A wait ends by one TaskWoken, which takes stored items that satisfy it; a timer's event is the stored "
-        "condition, never before its time by the store's clock; repeated wakes cause no extra turn."
+        "A wait ends by one TaskWoken, which takes the first stored items that satisfy it, byte for byte as they were "
+        "posted; an item that came before the wait is kept for it, none ends two waits, and repeated wakes cause no "
+        "extra turn."
     ),
     source="Tasks and waking",
-    reads="the log",
+    reads="the log, the final inbox, and what clients posted",
     codes={
         "woken-twice": "a wake of a task that was not waiting",
         "went-on-unwoken": "a suspended task went on with no wake",
         "took-nothing": "a wake that takes no item",
         "other-wake": "a wake that does not satisfy the wait",
-        "other-bytes": "a timer's event that is not the stored condition",
-        "too-early": "a timer before its time",
+        "other-bytes": "a wake that is not what was posted",
+        "ended-two-waits": "one item ended two waits",
+        "passed-over": "an item that was there first, and ends the wait too, was passed over",
+        "swallowed": "a wake was taken past the wait that it satisfies",
         "group-unfinished": "a group's wake with fewer results than members",
     },
     check=check,

@@ -27,11 +27,14 @@ class Seen:
     def rests(self) -> bool:
         """Whether nothing more will happen unless somebody says something: ended, or waiting for a person with
         an empty inbox."""
+        return self.sample.status is Status.TERMINAL or (self.would_rest and not self.sample.unread)
+
+    @property
+    def would_rest(self) -> bool:
+        """Whether it waits for a person, and not with a question, whatever else is in its inbox."""
         row = self.sample
-        if row.status is Status.TERMINAL:
-            return True
         waits = isinstance(row.wake_on, HumanResponseReceived) and row.wake_on.handle == NEXT_GOAL
-        return row.status is Status.SUSPENDED and not row.kept and waits and not row.unread
+        return row.status is Status.SUSPENDED and not row.kept and waits
 
 
 @dataclass(frozen=True, slots=True)

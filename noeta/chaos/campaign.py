@@ -16,6 +16,7 @@ from noeta.chaos.profiles import STORM
 from noeta.chaos.progress import open_progress
 from noeta.chaos.run import Ended, run_storm
 from noeta.chaos.sites import Site
+from noeta.chaos.situations import askable
 from noeta.chaos.verdicts import HARNESS_ERROR, INTERRUPTED
 
 COLUMNS: Final = (
@@ -42,6 +43,8 @@ class Row:
     cells: tuple[str, ...]
     exit_code: int
     situations: Mapping[str, int]
+    possible: frozenset[str] = frozenset()
+    """Kinds of faults that were planned and that this run could have."""
 
 
 def run_campaign(base: Asked, seeds: Sequence[int], site: Site, *, is_ci: bool) -> int:
@@ -78,7 +81,7 @@ def row_of(seed: int, ended: Ended) -> Row:
         str(judgement.figures.get("side effects", 0)),
         f"{seconds:.0f}",
     )
-    return Row(cells, ended.exit_code, seen)
+    return Row(cells, ended.exit_code, seen, frozenset() if storm is None else storm.possible)
 
 
 def was_interrupted(ended: Ended) -> bool:
@@ -101,7 +104,8 @@ def verdict_of(rows: Sequence[Row], required_together: Mapping[str, int]) -> tup
     for row in rows:
         total.update(row.situations)
     lines = ["over all runs: " + ", ".join(f"{name} {count}" for name, count in sorted(total.items()))]
-    missing = [name for name, least in required_together.items() if total[name] < least]
+    possible = frozenset[str]().union(*(row.possible for row in rows))
+    missing = [name for name, least in askable(required_together, possible).items() if total[name] < least]
     lines += [f"doubt: never happened in this campaign: {name}" for name in missing]
     code = worst([row.exit_code for row in rows])
     if code == 0 and missing:

@@ -1,7 +1,8 @@
 """Clients that talk to tasks: they post messages while a task runs and while it waits, and write down every answer.
 
 A post whose outcome is unknown is repeated with the same key until it is known: that is what a client must do, and
-what the dedupe key is for. Some messages are posted several times on purpose.
+what the dedupe key is for. Some messages are posted several times on purpose. What sub-agents ask is answered by one
+more client, as soon as it is seen that they wait: nobody knows their ids beforehand.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from noeta.chaos.board import Board
 from noeta.chaos.history import History
 from noeta.core.errors import CommitUnknown, NoetaError, StoreUnavailable
 from noeta.core.store import Store
-from noeta.core.task import Status
+from noeta.core.wake import Item
 from scripted_model import ScheduledMessage
+from scripted_model.workload import answer_for, is_due
 
 LOOK_SECONDS: Final = 0.05
 RETRY_SECONDS: Final = 0.2
@@ -27,12 +29,19 @@ RETRY_SECONDS: Final = 0.2
 @dataclass(slots=True)
 class _Talk:
     """What is still to be said to one task, in order; ``due_at`` of the first, once it is due. ``believes_from``: the
-    first sample of the board that was surely taken after the last post."""
+    first sample of the board that was surely taken after the last post. ``post``: item and key of the first, once it
+    was sent."""
 
     left: deque[ScheduledMessage]
     due_at: float | None = None
     posts_made: int = 0
     believes_from: int = 0
+    post: tuple[Item, str] | None = None
+
+    def done(self) -> None:
+        """The first message is said."""
+        self.left.popleft()
+        self.due_at, self.posts_made, self.post = None, 0, None
 
 
 @dataclass(slots=True)
@@ -79,6 +88,7 @@ class Clients:
             threading.Thread(target=self._run, args=(f"client-{n}", talks), name=f"client-{n}", daemon=True)
             for n, talks in enumerate(self._talks, start=1)
         ]
+        self._threads.append(threading.Thread(target=self._answer, name="client-below", daemon=True))
 
     def start(self) -> None:
         """Begin to talk."""
@@ -115,28 +125,47 @@ class Clients:
                     return
             self._stop.wait(LOOK_SECONDS)
 
+    def _answer(self) -> None:
+        """Answer every sub-agent that asks, once."""
+        answered: set[str] = set()
+        while not self._stop.wait(LOOK_SECONDS):
+            for task, seen in self._board.all().items():
+                answer = answer_for(seen.sample) if "." in task else None
+                if answer is None or answer[1] in answered or self._stop.is_set():
+                    continue
+                try:
+                    posted = self._history.post("client-below", self._store, task, *answer)
+                except (StoreUnavailable, CommitUnknown):
+                    continue  # it still waits: again with the next look
+                answered.add(answer[1])
+                with self._lock:
+                    self.told.count(posted.outcome)
+
     def _is_time(self, task: str, talk: _Talk) -> bool:
         """Whether the first message may be posted now: its task was seen as its kind asks, some time ago.
 
-        The rule of ``scripted_model.is_due``, over sampled rows: a row that waits with an unread message does not
-        wait, and one sampled before the last post says nothing about now. An ended task makes everything due.
+        The rule of ``scripted_model.is_due``, over sampled rows: one sampled before the last post says nothing about
+        now.
         """
         if talk.due_at is None:
             seen = self._board.get(task)
             if seen is None or self._board.shown < talk.believes_from:
                 return False
-            status = seen.sample.status
             message = talk.left[0]
-            waits = status is Status.TERMINAL or (status is Status.SUSPENDED and not seen.sample.unread)
-            if not (waits if message.kind == "turn" else status is not Status.PENDING):
+            if not is_due(message, seen.sample, (), set()):
                 return False
             talk.due_at = time.monotonic() + message.delay_seconds
         return time.monotonic() >= talk.due_at
 
     def _post(self, name: str, talk: _Talk) -> None:
         message = talk.left[0]
+        talk.post = talk.post or self._post_of(message)
+        if talk.post is None:  # an answer to a question that is over
+            with self._lock:
+                talk.done()
+            return
         try:
-            posted = self._history.post(name, self._store, message.task, message.item, message.key)
+            posted = self._history.post(name, self._store, message.task, *talk.post)
         except (StoreUnavailable, CommitUnknown):
             with self._lock:
                 self.told.retries += 1
@@ -145,15 +174,18 @@ class Clients:
         except NoetaError as error:
             with self._lock:
                 self.told.refused.append(f"{message.key}: {error}")
-                talk.left.popleft()
-            talk.due_at, talk.posts_made = None, 0
+                talk.done()
             return
         talk.posts_made += 1
         with self._lock:
             self.told.count(posted.outcome)
             if talk.posts_made >= message.posts:
-                talk.left.popleft()
-        if talk.posts_made >= message.posts:
-            talk.due_at, talk.posts_made = None, 0
-            # The sample in progress may have begun before the post: the one after it did not.
-            talk.believes_from = self._board.shown + 2
+                talk.done()
+                # The sample in progress may have begun before the post: the one after it did not.
+                talk.believes_from = self._board.shown + 2
+
+    def _post_of(self, message: ScheduledMessage) -> tuple[Item, str] | None:
+        """What is posted, given the newest sample of its task."""
+        seen = self._board.get(message.task)
+        assert seen is not None, message
+        return message.post_for(seen.sample)

@@ -97,7 +97,8 @@ class Worker:
 
 
 class Cluster:
-    """Worker processes by name. ``mutant``: ``module:function`` that plants a bug in each of them.
+    """Worker processes by name. ``mutant``: ``module:function`` that plants a bug in each of them; ``address_of``: the
+    address of the store for one process, where they differ.
 
     ``spawn`` is for one thread at a time; once ``stop_all`` or ``kill_all_now`` was called, by whomever, it refuses.
     """
@@ -109,6 +110,7 @@ class Cluster:
         *,
         app: str = APP,
         mutant: str | None = None,
+        address_of: Callable[[str], str] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self.config = config
@@ -118,6 +120,7 @@ class Cluster:
         """Every incarnation there ever was."""
         self._reapers = reapers
         self._app = app
+        self._address_of = address_of or (lambda process: config.address)
         self._environ = dict(os.environ if environ is None else environ)
         if mutant is not None:
             self._environ[MUTANT_VARIABLE] = mutant
@@ -240,7 +243,7 @@ class Cluster:
                 env=self._environ
                 | {
                     # Not among the arguments, which everybody on the machine can read.
-                    "NOETA_STORE": config.address,
+                    "NOETA_STORE": self._address_of(f"{name}#{incarnation}"),
                     WORKER_VARIABLE: str(born_path.absolute()),
                     "PYTHONPATH": _search_path(self._environ),
                 },

@@ -120,6 +120,7 @@ class ContractView:
             inbox_seq=row.inbox_seq,
             wake_on=row.wake_on,
             unread=unread,
+            leased=row.lease_until is not None,
         )
         return Seen(sample, queue=row.queue, ready_at=row.ready_at, lease_until=row.lease_until)
 

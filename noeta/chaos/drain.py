@@ -142,7 +142,13 @@ class Drain:
         )
 
     def _unfinished(self) -> list[Seen]:
-        return [one for one in self._board.all().values() if not one.rests]
+        return [one for one in self._board.all().values() if not one.rests and not self._is_left_alone(one)]
+
+    def _is_left_alone(self, seen: Seen) -> bool:
+        """It rests beside items that have not ended its wait for so long: whether one of them should have is for the
+        law to say."""
+        since = self._board.still_since(seen.sample.task)
+        return seen.would_rest and since is not None and self._board.store_time - since > self._stuck_after
 
     def _watch_idle(self) -> None:
         """Note since when, at every sample, some loop of a living worker held nothing."""

@@ -11,6 +11,7 @@ readers count torn lines and go on (`evidence_reader.py`).
     workload.json   the tasks and messages that were planned
     history.jsonl   what clients asked of the store: a line before it was sent, a line after the answer
     faults.jsonl    the faults that struck, with the claims that the struck processes held
+    cuts.jsonl      commits whose connection the proxy cut, with what became of each by the server's answer
     rows.jsonl      task rows, whenever the sampler saw one changed
     attempts/       what each worker asked of the store, a file a process
     journal/        side effects and announced deaths, a file a process; journal.jsonl is all of them together
@@ -38,7 +39,7 @@ SEED_CHARS_MAX: Final = 40
 """A seed of any length is allowed; its directory name is cut there."""
 
 RUN, SCHEDULE, WORKLOAD, RESULTS = "run.json", "schedule.json", "workload.json", "results.json"
-HISTORY, FAULTS, ROWS = "history.jsonl", "faults.jsonl", "rows.jsonl"
+HISTORY, FAULTS, CUTS, ROWS = "history.jsonl", "faults.jsonl", "cuts.jsonl", "rows.jsonl"
 LOG, FINALS, JOURNAL = "log.jsonl", "finals.jsonl", "journal.jsonl"
 EXPLAIN, REPORT = "explain.md", "report.html"
 

@@ -6,9 +6,10 @@ the laws that need it say ``unknown``. Nothing is guessed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -23,7 +24,6 @@ from invariants import (
     JournalLine,
     Kin,
     LogEntry,
-    Outcome,
     RunFacts,
     Sample,
     Sent,
@@ -32,20 +32,26 @@ from invariants import (
     Verb,
 )
 from invariants.evidence import STUCK_AFTER
+from invariants.kinship import birth_of, kin_of
+from noeta.chaos.born import as_foretold, foretold_child
 from noeta.chaos.evidence_dir import FAULTS, FINALS, HISTORY, LOG, ROWS, RUN, WORKLOAD, LogLine, RunDir
 from noeta.chaos.history import HistoryLine, OpAnswered, OpSent
 from noeta.chaos.line_index import LineIndex
 from noeta.chaos.nemesis.record import read_faults
+from noeta.chaos.recording import posted
 from noeta.core import codec
+from noeta.core.events import TaskCreated
 from noeta.core.ids import micros, sha256_text
-from noeta.core.task import Status
+from noeta.plugins import waiting_tools
 from scripted_model.journal import EFFECTS_SUFFIX, Effect
-from scripted_model.script import TOOLS
+from scripted_model.script import SUBTASK_DEPTH_MAX, TOOLS
 
 T = TypeVar("T")
 
-BOUNDS: Final = frozenset({"model_attempts", "unknown_call", "takeovers"})
-"""The bounds that faults from outside may push any task into."""
+TIMER_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
+    {"ScheduleWakeup": "delay_seconds", "AskUser": "timeout_seconds", "WaitForEvent": "timeout_seconds"}
+)
+"""Where the input of each of these tools says how many seconds it waits at the most."""
 
 DRAIN_ENDS: Final = frozenset({"quiet", "deadline", "stuck"})
 """How a drain ends that gave every task its time."""
@@ -81,12 +87,15 @@ class DirEvidence:
             faults=tuple(self.faults()),
             tools=tool_kinds(),
             kin=self._kin,
+            kin_whole=self._is_whole,
+            still=True,
             idle_since=drained.get("idle_since") or {},
             stuck_after=drained.get("stuck_after", STUCK_AFTER),
             journal_lines=self._journal.lines,
             renewals_recorded=self._attempts.lines > 0,
             lease=micros((facts.get("config") or {}).get("lease_seconds") or 0.0),
             keeps_claims=False,
+            depth_max=SUBTASK_DEPTH_MAX,
         )
 
     def faults(self) -> Iterator[FaultSeen]:
@@ -100,8 +109,7 @@ class DirEvidence:
         copied it is not lost; that the rest is not judged stands among the doubts of the run (`verdicts.py`).
         """
         named = set(self._finals.tasks())
-        collected = (self.dir.read_json(RUN) or {}).get("collected")
-        if collected is not None and collected["missing"] is None:
+        if self._is_whole:
             for index in (self._log, self._rows, self._journal, self._attempts, self._history):
                 named.update(index.tasks())
         return (self.of(task) for task in sorted(named))
@@ -111,20 +119,28 @@ class DirEvidence:
         history = list(_each(self._history.of(task), _history))
         finals = [line.final for line in _each(self._finals.of(task), _finals) if line.final is not None]
         attempts = self._attempts_of(task)
+        log = tuple(self._log_of(task))
         return TaskEvidence(
             task,
-            log=tuple(log_entry(line) for line in _each(self._log.of(task), _log_lines)),
+            log=log,
             attempts=(*attempts, *client_attempts(history)),
             samples=tuple(_each(self._rows.of(task), _samples)),
             final=finals[-1] if finals else None,
             journal=tuple(journal_line(effect) for effect in _each(self._journal.of(task), _effects)),
             sent=tuple(sent_posts(history)),
-            foretold=self.foretold.get(task),
+            foretold=self.foretold.get(task) or self._foretold_child(task, log),
         )
 
     @cached_property
     def foretold(self) -> dict[str, Foretold]:
-        """What the scripts say, for the tasks whose creation was at least sent.
+        """What the scripts say, for the tasks whose creation was at least sent. What is foretold of the tasks that were
+        born in the run stands in their logs."""
+        sent = set(self._history.tasks())
+        return {one.task: as_foretold(one) for told in self._told for one in told[1].values() if one.task in sent}
+
+    @cached_property
+    def _told(self) -> list[tuple[int, dict[str, scripted_model.Foretold]]]:
+        """For each workload, its attempts at a model call, and what its scripts say.
 
         Nothing, if the run was cut short before its drain came to an end: no deadline has passed then, and a task
         that is not done proves nothing.
@@ -132,12 +148,20 @@ class DirEvidence:
         path = self.dir.path(WORKLOAD)
         drained = (self.dir.read_json(RUN) or {}).get("drain") or {}
         if not path.is_file() or drained.get("ended") not in DRAIN_ENDS:
-            return {}
-        sent = set(self._history.tasks())
-        told: dict[str, Foretold] = {}
-        for load in msgspec.json.decode(path.read_bytes(), type=list[scripted_model.Workload]):
-            told |= {one.task: as_foretold(one) for one in scripted_model.foretell_all(load) if one.task in sent}
-        return told
+            return []
+        loads = msgspec.json.decode(path.read_bytes(), type=list[scripted_model.Workload])
+        return [(load.retry_attempts, {one.task: one for one in scripted_model.foretell_all(load)}) for load in loads]
+
+    def _foretold_child(self, task: str, log: Sequence[LogEntry]) -> Foretold | None:
+        """What must come of a task that was born in the run, of a root that was loaded."""
+        created = log[0].event if log else None
+        if not isinstance(created, TaskCreated) or created.root_task_id is None:
+            return None
+        for retry_attempts, roots in self._told:
+            if created.root_task_id in roots:
+                child = foretold_child(task, created, roots, retry_attempts=retry_attempts)
+                return None if child is None else as_foretold(child)
+        return None
 
     @property
     def torn(self) -> int:
@@ -149,6 +173,12 @@ class DirEvidence:
     def journal_lines(self) -> int:
         """Side effects that were journalled."""
         return self._journal.lines
+
+    @cached_property
+    def _is_whole(self) -> bool:
+        """Whether every task was copied."""
+        collected = (self.dir.read_json(RUN) or {}).get("collected")
+        return collected is not None and collected["missing"] is None
 
     # -- files ---------------------------------------------------------------------------------------------
 
@@ -176,6 +206,9 @@ class DirEvidence:
     def _attempts(self) -> LineIndex:
         return LineIndex(sorted(self.dir.attempts.glob("*.jsonl")))
 
+    def _log_of(self, task: str) -> Iterator[LogEntry]:
+        return (log_entry(line) for line in _each(self._log.of(task), _log_lines))
+
     def _attempts_of(self, task: str) -> tuple[Attempt, ...]:
         """The attempts in the order in which they were sent, the answered form replacing the sent one."""
         by_id: dict[str, Attempt] = {}
@@ -187,26 +220,29 @@ class DirEvidence:
 
     @cached_property
     def _kin(self) -> dict[str, Kin]:
-        """Of tasks that have a parent or a group, or are one: nobody waits for any other."""
+        """Of tasks that were delegated, or that delegated: nobody's law asks about any other."""
+        born = [birth for task in self._finals.tasks() if (birth := birth_of(task)) is not None]
+        bearers = {birth.bearer for birth in born}
         kin: dict[str, Kin] = {}
         for task in self._finals.tasks():
-            if "." not in task:  # only derived ids name children (`noeta/core/ids.py`)
+            if task not in bearers and birth_of(task) is None:
                 continue
             for line in _each(self._finals.of(task), _finals):
-                if line.final is None:
-                    continue
-                row = line.final.row
-                ended = row.status is Status.TERMINAL
-                at = max((entry.at for entry in _each(self._log.of(task), _log_lines)), default=None) if ended else None
-                kin[task] = Kin(row.status, at, row.group)
+                if line.final is not None:
+                    kin[task] = kin_of(line.final.row, self._log_of(task))
         return kin
 
 
 def tool_kinds() -> dict[str, ToolKind]:
-    """What the scripted tools promise, in the laws' words."""
-    return {
-        name: ToolKind(name, retry_safe=spec.retry_safe, journals_errors=spec.fails) for name, spec in TOOLS.items()
-    }
+    """What the scripted tools promise, in the laws' words, and those that come with noeta."""
+    scripted = (ToolKind(name, spec.retry_safe, journals_errors=spec.fails) for name, spec in TOOLS.items())
+    return {tool.name: tool for tool in (*scripted, *waiting_kinds())}
+
+
+def waiting_kinds() -> Iterator[ToolKind]:
+    """The tools that come with noeta: they do nothing by themselves, so that there is nothing to journal."""
+    for name, tool in waiting_tools().items():
+        yield ToolKind(name, tool.flags.retry_safe, journals=False, timer_field=TIMER_FIELDS.get(name))
 
 
 def log_entry(line: LogLine) -> LogEntry:
@@ -214,38 +250,12 @@ def log_entry(line: LogLine) -> LogEntry:
     return LogEntry(line.task, line.seq, line.epoch, line.at, codec.decode_event(line.body), sha256_text(line.body))
 
 
-def as_foretold(told: scripted_model.Foretold) -> Foretold:
-    """A script's own words in the laws' words."""
-    failures = tuple(turn.reason for turn in told.turns if turn.reason is not None)
-    return Foretold(
-        told.task,
-        Outcome(told.outcome),
-        reason=told.reason if told.outcome == "failed" else None,
-        answer=told.answer,
-        failures=failures,
-        turns=None if told.message_keys or told.refusable_keys else len(told.turns),
-        calls=told.calls_per_tool,
-        messages=told.message_keys,
-        bounds=_own_bounds(told),
-        excusable=BOUNDS,
-    )
-
-
-def _own_bounds(told: scripted_model.Foretold) -> frozenset[str]:
-    """The bounds, by the laws' names, that a script reaches without any fault from outside."""
-    own = {"model_attempts"} & set(told.bounds)
-    if any(call.source == "unknown" for call in told.calls):
-        own.add("unknown_call")
-    return frozenset(own)
-
-
 def client_attempts(history: Iterable[HistoryLine]) -> Iterator[Attempt]:
     """What clients asked, as attempts; those without an answer stay open."""
     answers = {line.id: line for line in history if isinstance(line, OpAnswered)}
     for line in history:
         if isinstance(line, OpSent):
-            answer = answers.get(line.id)
-            yield Attempt(
+            attempt = Attempt(
                 line.id,
                 process=line.client,
                 worker=line.client,
@@ -255,10 +265,16 @@ def client_attempts(history: Iterable[HistoryLine]) -> Iterator[Attempt]:
                 expected_seq=0 if line.verb is Verb.CREATE else None,
                 hashes=line.hashes,
                 key=line.key,
-                answered_at=None if answer is None else answer.at,
-                answer=None if answer is None else answer.answer,
-                answer_seq=None if answer is None else answer.number,
+                item=line.item or None,
             )
+            answer = answers.get(line.id)
+            yield attempt if answer is None else _answered(attempt, answer)
+
+
+def _answered(attempt: Attempt, answer: OpAnswered) -> Attempt:
+    if answer.outcome is not None:
+        return posted(attempt, answer.outcome, answer.number, answer.epoch, answer.last_seq, answer.at)
+    return replace(attempt, answer=answer.answer, answered_at=answer.at, answer_seq=answer.number)
 
 
 def sent_posts(history: Iterable[HistoryLine]) -> Iterator[Sent]:
@@ -268,9 +284,9 @@ def sent_posts(history: Iterable[HistoryLine]) -> Iterator[Sent]:
         if isinstance(line, OpSent) and line.verb is Verb.POST:
             answer = answers.get(line.id)
             if answer is None or answer.answer is Answer.UNKNOWN:
-                yield Sent(line.task, line.key, None, "unknown", line.at)
+                yield Sent(line.task, line.key, None, "unknown", line.at, line.item, line.wakes)
             elif answer.outcome is not None:
-                yield Sent(line.task, line.key, answer.number, answer.outcome, line.at)
+                yield Sent(line.task, line.key, answer.number, answer.outcome, line.at, line.item, line.wakes)
 
 
 def journal_line(effect: Effect) -> JournalLine:

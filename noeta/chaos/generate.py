@@ -15,6 +15,7 @@ from noeta.chaos.schedule import (
     CALL_KINDS,
     EVERY_WORKER,
     SERVER,
+    WIRE_KINDS,
     After,
     Anchor,
     AtPoint,
@@ -57,6 +58,14 @@ CALL_LEASES: Final = (0.1, 1.5)
 WRITE_POINTS: Final[Mapping[str, int]] = {"append.before": 6, "renew.before": 3, "claim.before": 2, "release.before": 1}
 CALL_POINTS: Final[Mapping[str, int]] = {**WRITE_POINTS, "read.before": 3, "fire_due_timers.before": 1}
 """Which calls are spoiled, by weight; only of a write can the outcome be unknown."""
+
+CUTS_PER_KIND: Final = 6
+"""Connections cut before a commit, and as many after one, in a storm of full length."""
+
+CUT_POINTS: Final[Mapping[str, int]] = {"append.sent": 8, "claim.sent": 2, "renew.sent": 1, "release.sent": 1}
+"""Whose commits they are, by weight. Commits of one task mostly: what became of them stands in its log."""
+
+CUT_NTH_MAX: Final = 3
 
 SKEW_LEASES: Final = 2.0
 DOWN_LEASES: Final = (0.5, 2.5)
@@ -130,6 +139,7 @@ def generate(seed: int | str, config: Config) -> Schedule:
         *_gentle(seed, config, math.ceil(2 * stretch * min(1.0, config.seconds / FULL_SECONDS))),
         *_calls(seed, config, math.ceil(CALLS_PER_KIND * stretch * min(1.0, config.seconds / FULL_SECONDS))),
         *_database(seed, config, math.ceil(stretch)),
+        *_cuts(seed, config, math.ceil(CUTS_PER_KIND * stretch * min(1.0, config.seconds / FULL_SECONDS))),
     ]
     schedule = Schedule(str(seed), tuple(sorted(faults, key=_instant)), tuple(_spares(seed, config, quotas)), quotas)
     check(schedule)
@@ -223,6 +233,17 @@ def _calls(seed: int | str, config: Config, count: int) -> Iterator[Fault]:
         args = {"seconds": span} if kind in (Kind.SLOW, Kind.UNKNOWN_LATER) else {}
         yield Fault(f"call-{number:03d}", kind, target, aim, args)
         seen.add(kind)
+
+
+def _cuts(seed: int | str, config: Config, count: int) -> Iterator[Fault]:
+    """``count`` of each kind, by turns. The first of each stands at an append, which surely comes."""
+    draws = stream(seed, "nemesis/wire")
+    kinds = (Kind.CUT_BEFORE_COMMIT, Kind.CUT_AFTER_COMMIT) * count
+    for number, (kind, at) in enumerate(zip(kinds, _spread(draws, config, len(kinds)), strict=True), start=1):
+        target = draws.choice(config.worker_names)
+        point = draws.weighted(CUT_POINTS if number > len(WIRE_KINDS) else {"append.sent": 1})
+        anchor = AtPoint(point, draws.between(1, CUT_NTH_MAX), target, since=at)
+        yield Fault(f"cut-{number:03d}", kind, target, anchor)
 
 
 def _skews(seed: int | str, config: Config) -> Iterator[Fault]:

@@ -2,7 +2,8 @@
 
 What only the simulator can do is left out and named: real processes have no yield points inside waits, and nobody tells
 the kernel who goes on next. Spans are scaled from the simulator's lease to the storm's. With real processes the plan
-repeats, not the timing.
+repeats, not the timing. What the simulator knows of a broken connection (``unknown_lost``, ``unknown_landed``) stays a
+fault of the call: cuts on the wire stand at points that only a real connection has (`schedule.SIM_INSTEAD`).
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ from noeta.chaos.spoiled import SpoiledStore
 from noeta.core import ids
 from noeta.core.errors import BadInput
 from noeta.core.retry import RetryPolicy
+from noeta.plugins import waiting_tools
 from noeta.runtime.app import WorkerApp
 from noeta.runtime.threads import ThreadWorld
 from scripted_model.app import make_engine
@@ -64,6 +65,7 @@ def make() -> WorkerApp:
     engine = make_engine(
         FileJournal(Path(config.journal), config.process, clock=world.wall),
         retry=RetryPolicy(config.retry_attempts, first, first * RETRY_SPREAD),
+        more_tools=waiting_tools().values(),
     )
     sink = FileSink(Path(config.attempts) / f"{config.stem}.jsonl")
     return WorkerApp(

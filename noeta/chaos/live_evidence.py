@@ -2,7 +2,8 @@
 
 Nobody recorded attempts, journals or scripts there, so only the laws that need none of them can judge
 (`LIVE_LAWS`). Log and row of a task are read in one short read-only transaction, so that they agree although the
-task goes on; nothing is locked.
+task goes on; nothing is locked. What a law must know of the task's family is asked after that, so that it may be newer
+than the task, and never older.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import psycopg
 from psycopg import sql
 
 from invariants import LAWS_BY_KEY, FinalRow, Kin, Law, LogEntry, RunFacts, TaskEvidence
+from invariants.kinship import kin_from
+from noeta.chaos.evidence_reader import waiting_kinds
 from noeta.core import codec
 from noeta.core.ids import sha256_text
 from noeta.core.store import UnreadItem
@@ -32,14 +35,19 @@ LIVE_LAWS: Final[tuple[Law, ...]] = tuple(
         "wake-once",
         "calls-pair",
         "same-request",
+        "children-once",
+        "timers-once",
         "bounded",
         "never-stuck",
+        "waiting-is-free",
     )
     if key in LAWS_BY_KEY
 )
 """The laws that need only logs and rows."""
 
 PAGE_ROWS: Final = 500
+KIN_ROWS: Final = 50
+"""Each of these brings two bodies, which can be long."""
 STATEMENT_SECONDS_MAX: Final = 30
 
 _IDS: Final = "SELECT t.id FROM {schema}.task t WHERE t.id > %s ORDER BY t.id LIMIT %s"
@@ -58,10 +66,17 @@ SELECT i.number, i.key, i.body::text, i.at, i.unread_seq FROM {schema}.item i
 WHERE i.task_id = %s AND i.taken_seq IS NULL AND i.number > %s ORDER BY i.number LIMIT %s
 """
 _KIN: Final = """
-SELECT t.status, t.group_id, (SELECT max(e.at) FROM {schema}.entry e WHERE e.task_id = t.id)
-FROM {schema}.task t WHERE t.id = %s
+SELECT t.id, t.status, t.group_id, t.parent,
+    (SELECT e.at FROM {schema}.entry e WHERE e.task_id = t.id AND e.seq = 1),
+    (SELECT e.body::text FROM {schema}.entry e WHERE e.task_id = t.id AND e.seq = 1),
+    (SELECT e.at FROM {schema}.entry e WHERE e.task_id = t.id AND e.seq = t.last_seq AND t.status = 'terminal'),
+    (SELECT e.body::text FROM {schema}.entry e
+     WHERE e.task_id = t.id AND e.seq = t.last_seq AND t.status = 'terminal')
+FROM {schema}.task t WHERE
 """
-_MEMBERS: Final = "SELECT t.id FROM {schema}.task t WHERE t.group_id IS NOT NULL ORDER BY t.id"
+_ONE: Final = _KIN + "t.id = %s"
+_BELOW: Final = _KIN + "t.id > %s AND t.id < %s ORDER BY t.id LIMIT %s"
+_COUNT: Final = "SELECT count(*) FROM {schema}.task t WHERE t.parent IS NOT NULL"
 
 
 class LiveEvidence:
@@ -82,7 +97,8 @@ class LiveEvidence:
             dsn, options=options.strip(), autocommit=True, application_name="noeta check", connect_timeout=5
         )
         self._session.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        self.run = RunFacts(kin=_LiveKin(self))
+        self._kin = _LiveKin(self)
+        self.run = LiveFacts(self, self._kin)
 
     def __enter__(self) -> LiveEvidence:
         return self
@@ -100,6 +116,7 @@ class LiveEvidence:
         while page := self.ask(_IDS, [after, PAGE_ROWS]):
             for (task,) in page:
                 evidence = self._task(task)
+                self._kin.forget()
                 if evidence is not None:
                     yield evidence
             after = page[-1][0]
@@ -132,28 +149,60 @@ class LiveEvidence:
         return TaskEvidence(task, log=tuple(log), final=final)
 
 
+class LiveFacts(RunFacts):
+    """The family of a task is asked for when a law wants it: a live store holds more tasks than a memory."""
+
+    def __init__(self, evidence: LiveEvidence, kin: Mapping[str, Kin]) -> None:
+        super().__init__(tools={tool.name: tool for tool in waiting_kinds()}, kin=kin)
+        object.__setattr__(self, "_evidence", evidence)
+
+    def below(self, task: str) -> Iterator[tuple[str, Kin]]:
+        """By the order of the ids, in which what is derived from one follows it: `.` comes right before `/`."""
+        evidence: LiveEvidence = self._evidence  # type: ignore[attr-defined]
+        after = f"{task}."
+        while page := evidence.ask(_BELOW, [after, f"{task}/", KIN_ROWS]):
+            yield from ((row[0], _kin(row)) for row in page)
+            after = page[-1][0]
+
+
 @dataclass
 class _LiveKin(Mapping[str, Kin]):
-    """Children and members, looked up when a law asks: after the parent was read, so that one that has ended
+    """Tasks of the store, looked up one by one: after the task that is judged was read, so that one that has ended
     since is told by the time of its end."""
 
     evidence: LiveEvidence
     _known: dict[str, Kin | None] = field(default_factory=dict)
 
+    def forget(self) -> None:
+        """Another task is judged from now on."""
+        self._known.clear()
+
     def __getitem__(self, task: str) -> Kin:
         if task not in self._known:
-            rows = self.evidence.ask(_KIN, [task])
-            self._known[task] = Kin(Status(rows[0][0]), rows[0][2], rows[0][1]) if rows else None
+            rows = self.evidence.ask(_ONE, [task])
+            self._known[task] = _kin(rows[0]) if rows else None
         found = self._known[task]
         if found is None:
             raise KeyError(task)
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return (row[0] for row in self.evidence.ask(_MEMBERS, []))
+        return iter(self._known)
 
     def __len__(self) -> int:
-        return len(self.evidence.ask(_MEMBERS, []))
+        return int(self.evidence.ask(_COUNT, [])[0][0])
+
+
+def _kin(row: Any) -> Kin:
+    task, status, group, parent, born_at, first, ended_at, last = row
+    return kin_from(
+        task,
+        Status(status),
+        parent,
+        group,
+        born=None if first is None else (born_at, codec.decode_event(first)),
+        ended=None if last is None else (ended_at, codec.decode_event(last)),
+    )
 
 
 def _row(row: Any) -> TaskRow:

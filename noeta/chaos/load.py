@@ -18,6 +18,7 @@ from noeta.chaos.board import Board
 from noeta.chaos.history import History
 from noeta.core.errors import CommitUnknown, NoetaError, StoreUnavailable
 from noeta.core.store import NewTask, Store
+from noeta.core.task import Status
 from scripted_model import AGENT, ScriptedTask
 
 CLIENT: Final = "loader"
@@ -29,13 +30,13 @@ SPREAD_SHARE: Final = 0.6
 """The share of the storm's time by which all tasks of the workload are there."""
 
 LIVE_MAX: Final = 1.5
-"""Above so many times the wanted number of unfinished tasks none comes by time alone: a backlog that only grows keeps
-workers at new tasks, away from those that were struck."""
+"""Above so many times the wanted number of tasks that want a worker none comes by time alone: a backlog that only grows
+keeps workers at new tasks, away from those that were struck."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """What is loaded. ``live_min``: as many unfinished tasks there should be while the storm lasts."""
+    """What is loaded. ``live_min``: as many tasks should want a worker at any time while the storm lasts."""
 
     tasks: Sequence[ScriptedTask]
     reserve: Sequence[ScriptedTask]
@@ -118,11 +119,15 @@ class Loader:
             self._create_next()
 
     def _missing(self) -> int:
-        """How many tasks fewer than wanted are unfinished. Those the sampler has not seen yet count as work."""
+        """How many tasks fewer than wanted want a worker."""
         return max(0, self._plan.live_min - self._live())
 
     def _live(self) -> int:
-        return len(self.created) - self._board.counts().resting
+        """How many tasks want a worker now, sub-agents among them. One that waits wants none; one that the sampler has
+        not seen yet does."""
+        seen = self._board.all()
+        working = sum(one.sample.status in (Status.PENDING, Status.RUNNING) for one in seen.values())
+        return working + sum(task not in seen for task in self.created)
 
     def _create_next(self) -> None:
         self._create(self._plan.tasks[self._next])

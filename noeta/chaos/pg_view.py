@@ -126,5 +126,6 @@ def _seen(row: Any) -> Seen:
         inbox_seq=row[8],
         wake_on=wake_on,
         unread=row[13],
+        leased=row[11] is not None,
     )
     return Seen(sample, queue=row[1], ready_at=row[10], lease_until=row[11])

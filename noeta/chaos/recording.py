@@ -4,6 +4,9 @@ Without this record nobody can tell a store that loses what it acknowledged. Wha
 from its answer, so claims are recorded then, one attempt per task taken; likewise the tasks that a worker
 adopts after a claim of unknown outcome (a look-up by token). Reads, sweeps, contents and snapshots write no
 entry and hold no fence: they are not recorded.
+
+A cancel may end its task in the transaction that posts it. So it is recorded with the hash of the entry that it would
+write, and after its answer with the epoch and the seq of the one that it wrote, or with none.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from invariants.evidence import Answer, Attempt, Verb
+from invariants.evidence import Answer, Attempt, Sent, Verb
+from invariants.kinship import item_hash
 from noeta.backends.stores.around import AroundStore, Call
 from noeta.core import codec, lower
 from noeta.core.errors import BadInput, CommitUnknown, Conflict, NoetaError, StoreUnavailable
@@ -34,6 +38,7 @@ from noeta.core.store import (
     claim_from_row,
 )
 from noeta.core.task import Status, TaskRow
+from noeta.core.wake import ControlReceived, Item, item_key
 
 T = TypeVar("T")
 
@@ -117,9 +122,17 @@ class RecordingStore(AroundStore):
                 yield self._fail(args["claim"], args["reason"])
             case "post" | "wake":
                 assert call.task_id is not None
-                yield self._attempt(Verb(call.verb), self._process, call.task_id, key=args.get("key"))
+                yield self._post(Verb(call.verb), call.task_id, args.get("item", args.get("event")), args.get("key"))
             case _:
                 return
+
+    def _post(self, verb: Verb, task: str, item: Item, key: str | None) -> Attempt:
+        try:
+            stored, hashes = item_hash(item), cancel_hashes(item)
+        except BadInput:
+            stored, hashes = None, ()
+        attempt = self._attempt(verb, self._process, task, key=key, hashes=hashes)
+        return replace(attempt, item=stored)
 
     def _create(self, task: NewTask) -> Attempt:
         try:
@@ -224,7 +237,7 @@ class RecordingStore(AroundStore):
     def _granted(self, claim: Claim) -> None:
         attempt = self._held(Verb.CLAIM, claim)
         answered = replace(attempt, answer=Answer.OK, answered_at=self._clock(), answer_seq=claim.last_seq)
-        self._sink.answered(answered)
+        self._sink.answered(replace(answered, outcome=claim.cause))
 
     def _renewed(self, attempt: Attempt, renewal: Renewal) -> None:
         answer = {"held": Answer.OK, "lost": Answer.CONFLICT}.get(renewal.outcome, Answer.UNAVAILABLE)
@@ -241,10 +254,36 @@ class RecordingStore(AroundStore):
             case Created():
                 attempt = replace(attempt, answer=Answer.OK, answered_at=at, answer_seq=1)
             case Posted():
-                attempt = replace(attempt, answer=Answer.OK, answered_at=at, answer_seq=answer.number)
+                attempt = posted(attempt, answer.outcome, answer.number, answer.epoch, answer.last_seq, at)
             case _:
                 attempt = replace(attempt, answer=Answer.OK, answered_at=at)
         self._sink.answered(attempt)
+
+
+def cancel_hashes(item: Item) -> tuple[str, ...]:
+    """The hash of the entry that this item writes, if it is a cancel and nobody runs its task; of others, none.
+
+    Raises:
+        BadInput: the store refuses the item in the same way.
+    """
+    if not isinstance(item, ControlReceived) or not lower.is_cancel(item):
+        return ()
+    return (sha256_text(codec.encode("ending", lower.cancelled_by(item))),)
+
+
+def posted(
+    attempt: Attempt, outcome: str, number: int | None, epoch: int | None, last_seq: int | None, at: int
+) -> Attempt:
+    """A post after its answer: with the entry that it wrote, if it ended its task, and none otherwise."""
+    attempt = replace(attempt, answer=Answer.OK, answered_at=at, outcome=outcome)
+    if outcome != "cancelled" or last_seq is None:
+        return replace(attempt, hashes=(), answer_seq=number)
+    return replace(attempt, epoch=epoch, expected_seq=last_seq - 1, answer_seq=last_seq)
+
+
+def sent_of(task: str, key: str | None, item: Item, answer: Posted, at: int) -> Sent:
+    """A client's own word for a post that was answered."""
+    return Sent(task, key, answer.number, answer.outcome, at, item_hash(item), item_key(item))
 
 
 def answer_of(error: NoetaError) -> Answer:

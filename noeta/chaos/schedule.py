@@ -55,6 +55,10 @@ class Kind(StrEnum):
     """The connection breaks in the middle of the call of w: it lands ``seconds`` later."""
     SLOW = "slow"
     """The call of w takes ``seconds`` to arrive, and w waits for it."""
+    CUT_BEFORE_COMMIT = "cut_before_commit"
+    """The connection of w is reset when its next commit comes to the wire: the statement never reaches the server."""
+    CUT_AFTER_COMMIT = "cut_after_commit"
+    """The connection of w is reset once the server has answered its next commit: w never hears of it."""
     SAY = "say"
     """The client posts its next message at this very moment, due or not. Simulator only."""
 
@@ -67,11 +71,28 @@ CALL_KINDS: Final = frozenset(
 
 CALL_POINTS: Final = frozenset(f"{verb}.before" for verb in (*WRITE_VERBS, *READ_VERBS))
 
-AIMABLE_KINDS: Final = frozenset({Kind.KILL, Kind.PAUSE}) | CALL_KINDS
-"""Kinds that may stand at a point: the process strikes itself there."""
+WIRE_KINDS: Final = frozenset({Kind.CUT_BEFORE_COMMIT, Kind.CUT_AFTER_COMMIT})
+"""Kinds that cut the connection between a worker and its server: they stand at one of ``WIRE_POINTS``."""
 
-SIM_AIMABLE_KINDS: Final = AIMABLE_KINDS | {Kind.TERMINATE, Kind.SAY}
-"""Those of the simulator."""
+SENT: Final = ".sent"
+ANY_COMMIT: Final = "commit"
+"""Instead of a verb: whatever commits next."""
+
+WIRE_POINTS: Final = frozenset(f"{verb}{SENT}" for verb in (*WRITE_VERBS, ANY_COMMIT))
+"""A statement of w that commits comes to the proxy on its way to the server. Its only fact is its ``task``, where it
+is of one."""
+
+AIMABLE_KINDS: Final = frozenset({Kind.KILL, Kind.PAUSE}) | CALL_KINDS | WIRE_KINDS
+"""Kinds that may stand at a point: the process strikes itself there, or the proxy does."""
+
+SIM_AIMABLE_KINDS: Final = (AIMABLE_KINDS - WIRE_KINDS) | {Kind.TERMINATE, Kind.SAY}
+"""Those of the simulator, which has no wire."""
+
+SIM_INSTEAD: Final[Mapping[Kind, Kind]] = {
+    Kind.CUT_BEFORE_COMMIT: Kind.UNKNOWN_LOST,
+    Kind.CUT_AFTER_COMMIT: Kind.UNKNOWN_LANDED,
+}
+"""What a worker sees of a cut, it sees of these in the simulator, at ``<verb>.before``."""
 
 SERVER: Final = "server"
 EVERY_WORKER: Final = "*"
@@ -265,7 +286,17 @@ def _check_anchor(where: str, fault: Fault, aimable: frozenset[Kind]) -> None:
                 raise BadInput(where, f"a {fault.kind} at an instant names its worker")
             if fault.kind in CALL_KINDS:
                 raise BadInput(where, f"a {fault.kind} spoils a store call: its anchor is a point <verb>.before")
+            if fault.kind in WIRE_KINDS:
+                raise BadInput(where, f"a {fault.kind} is aimed at a commit: its anchor is a point <verb>.sent")
         case AtPoint(point=point, n=n, since=since, worker=worker, incarnation=incarnation):
+            if fault.kind in WIRE_KINDS - aimable:
+                raise BadInput(
+                    where, f"the simulator has no wire for a {fault.kind}: {SIM_INSTEAD[fault.kind]} at <verb>.before"
+                )
+            if (fault.kind in WIRE_KINDS) != (point in WIRE_POINTS):
+                raise BadInput(where, f"a cut on the wire, and only that, is at <verb>.sent, found {point!r}")
+            if fault.kind in WIRE_KINDS and fault.anchor.where.keys() - {"task"}:
+                raise BadInput(where, f"on the wire only a task is known, found {sorted(fault.anchor.where)}")
             if fault.kind not in aimable:
                 raise BadInput(where, f"a {fault.kind} cannot be aimed at a point")
             if fault.target == CLIENT and fault.kind is not Kind.KILL:
@@ -294,6 +325,8 @@ _ARGS: Final[Mapping[Kind, frozenset[str]]] = {
     Kind.UNKNOWN_LANDED: frozenset(),
     Kind.UNKNOWN_LATER: frozenset({"seconds"}),
     Kind.SLOW: frozenset({"seconds"}),
+    Kind.CUT_BEFORE_COMMIT: frozenset(),
+    Kind.CUT_AFTER_COMMIT: frozenset(),
     Kind.SAY: frozenset(),
 }
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from invariants import Answer, FaultSeen, TaskEvidence, Verb
+from invariants import Answer, FaultSeen, Kin, TaskEvidence, Verb
+from noeta.chaos.waiting_situations import WAITING, count_waiting
 from noeta.core import texts
 from noeta.core.events import (
     Ending,
@@ -60,6 +61,9 @@ SITUATIONS: Final[Mapping[str, str]] = MappingProxyType(
         "message-taken-after-takeover": "what a lost worker had not taken was taken by its successor",
         "wake-redelivered": "a wake came again after the worker that heard it first was lost",
         "create-repeated": "a task was created again with the same content",
+        "commit-cut-landed": "a connection was cut once its commit had landed, before the answer",
+        "commit-cut-not-landed": "a connection was cut before its commit, which wrote nothing",
+        **WAITING,
     }
 )
 """Every situation that is counted, and what it means."""
@@ -74,9 +78,28 @@ def count_points(passed: Mapping[str, int]) -> Counter[str]:
     return Counter({situation: passed[point] for point, situation in POINTS.items() if passed.get(point)})
 
 
-def count_situations(task: TaskEvidence, faults: Iterable[FaultSeen] = ()) -> Counter[str]:
-    """The situations of one task."""
+ON_THE_WIRE: Final[Mapping[str, str]] = MappingProxyType(
+    {"commit-cut-landed": "cut_after_commit", "commit-cut-not-landed": "cut_before_commit"}
+)
+"""Situations that only a wire can show, each with the kind of fault without which nobody can ask for it."""
+
+
+def askable(required: Mapping[str, int], possible: frozenset[str]) -> Mapping[str, int]:
+    """The requirements without those of the wire, where no such fault was planned, or the store has no wire."""
+    return {name: least for name, least in required.items() if ON_THE_WIRE.get(name, "") in {"", *possible}}
+
+
+def count_cuts(cuts: Mapping[str, int]) -> Counter[str]:
+    """The situations among the proxy's outcomes."""
+    return Counter({f"commit-cut-{outcome}": count for outcome, count in cuts.items() if outcome != "unknown"})
+
+
+def count_situations(
+    task: TaskEvidence, faults: Iterable[FaultSeen] = (), kin: Mapping[str, Kin] = MappingProxyType({})
+) -> Counter[str]:
+    """The situations of one task. ``kin``: its family."""
     counts = _of_log(task)
+    counts.update(count_waiting(task, kin))
     counts.update(_of_attempts(task, {fault.process for fault in faults if fault.kind.startswith("pause")}))
     for one in task.sent:
         if one.outcome == "repeat":

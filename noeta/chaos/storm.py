@@ -22,13 +22,14 @@ from noeta.chaos.cluster import Cluster
 from noeta.chaos.collect import collect
 from noeta.chaos.config import Config
 from noeta.chaos.drain import Drain, Drained, DrainLimits
-from noeta.chaos.evidence_dir import FAULTS, FINALS, HISTORY, LOG, ROWS, RUN, RunDir
+from noeta.chaos.evidence_dir import CUTS, FAULTS, FINALS, HISTORY, LOG, ROWS, RUN, RunDir
 from noeta.chaos.history import History
 from noeta.chaos.interrupt import Interrupts
 from noeta.chaos.load import Loader, LoadPlan
 from noeta.chaos.nemesis import Nemesis
 from noeta.chaos.plan import Plan, make_plan
 from noeta.chaos.progress import Progress
+from noeta.chaos.proxy import read_cuts, sum_of
 from noeta.chaos.reaper import Reapers
 from noeta.chaos.report import first_line
 from noeta.chaos.sampler import Sampler
@@ -109,7 +110,9 @@ class Storm:
         sampler = Sampler(ground.view("sampler"), self._board, rows)
         stack.callback(sampler.stop)
         history = History(stack.enter_context(self._closing(HISTORY)))
-        cluster = stack.enter_context(self._killing(Cluster(config, reapers, mutant=self._asked.mutant)))
+        cluster = stack.enter_context(
+            self._killing(Cluster(config, reapers, mutant=self._asked.mutant, address_of=ground.worker_address))
+        )
         own_store = ground.open(4)
         stack.callback(own_store.close)
         nemesis = stack.enter_context(
@@ -121,6 +124,8 @@ class Storm:
                 self._dir.path(FAULTS),
                 no_server=ground.no_server,
                 keeps_out=ground.keeps_out,
+                wire=ground.wire,
+                no_wire=ground.no_wire,
             )
         )
         load = LoadPlan(
@@ -191,7 +196,10 @@ class Storm:
 
     def _heal(self, nemesis: Nemesis, loader: Loader, plan: Plan) -> None:
         self._progress.line(f"storm over after {self.phases['storm']:.0f} s: healing")
-        facts = facts_of(nemesis.stop_and_heal(), plan.schedule, self.phases["storm"])
+        result = nemesis.stop_and_heal()
+        # From the proxy's own record: with the storm healed nothing is cut any more.
+        cuts = sum_of(read_cuts(self._dir.path(CUTS)))
+        facts = facts_of(result, plan.schedule, self.phases["storm"], cuts)
         if self._interrupts.interrupted:
             loader.abandon()
         complete = loader.finish(STOP_SECONDS)

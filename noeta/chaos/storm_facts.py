@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from noeta.chaos.nemesis import NemesisResult
@@ -10,7 +12,8 @@ from noeta.chaos.schedule import Schedule
 
 class StormFacts(msgspec.Struct, frozen=True):
     """``kills``, ``kill_alls`` and ``pauses`` are the effective ones. ``fired``: how often each kind struck;
-    ``unfired``: planned faults that never did; ``refused``: kinds this run could not have; each with the reason."""
+    ``unfired``: planned faults that never did; ``refused``: kinds this run could not have; each with the reason.
+    ``cuts``: commits whose connection was cut on the wire, by what became of them (`proxy.Outcome`)."""
 
     kills: int = 0
     kill_alls: int = 0
@@ -26,7 +29,13 @@ class StormFacts(msgspec.Struct, frozen=True):
     refused: dict[str, str] = {}
     not_healed: tuple[str, ...] = ()
     crashes: tuple[str, ...] = ()
+    cuts: dict[str, int] = {}
     seconds: float = 0.0
+
+    @property
+    def possible(self) -> frozenset[str]:
+        """Kinds of faults that were planned and that this run could have."""
+        return frozenset(self.planned) - self.refused.keys()
 
     @property
     def strikes(self) -> int:
@@ -34,7 +43,7 @@ class StormFacts(msgspec.Struct, frozen=True):
         return sum(self.fired.values())
 
 
-def facts_of(result: NemesisResult, schedule: Schedule, seconds: float) -> StormFacts:
+def facts_of(result: NemesisResult, schedule: Schedule, seconds: float, cuts: Mapping[str, int]) -> StormFacts:
     """The result of a storm that blew for so long."""
     return StormFacts(
         kills=result.effective_kills,
@@ -51,5 +60,6 @@ def facts_of(result: NemesisResult, schedule: Schedule, seconds: float) -> Storm
         refused=dict(result.refused),
         not_healed=result.not_healed,
         crashes=result.crashes,
+        cuts=dict(cuts),
         seconds=seconds,
     )

@@ -16,9 +16,10 @@ from typing import Any, Final
 import msgspec
 
 from invariants import LAWS, Answer, FaultSeen, Law, Report, RunFacts, TaskEvidence, Verb, Verdict, check_all
-from noeta.chaos.evidence_dir import RUN, RunDir
+from noeta.chaos.evidence_dir import CUTS, RUN, RunDir
 from noeta.chaos.evidence_reader import DirEvidence
-from noeta.chaos.situations import count_situations
+from noeta.chaos.proxy import read_cuts, sum_of
+from noeta.chaos.situations import askable, count_cuts, count_situations
 from noeta.chaos.storm_facts import StormFacts
 
 HARNESS_ERROR: Final = 3
@@ -78,7 +79,7 @@ class _Counting:
     def tasks(self) -> Iterator[TaskEvidence]:
         for task in self.inner.tasks():
             try:
-                self.situations.update(count_situations(task, self.run.faults))
+                self.situations.update(count_situations(task, self.run.faults, self.run.kin))
                 self.figures.update(_figures(task))
             except Exception:  # the boundary of a counter: what was not counted did not happen
                 self.crash = self.crash or traceback.format_exc()
@@ -94,6 +95,7 @@ def judge(run_dir: RunDir, laws: Sequence[Law] = LAWS, *, required: Mapping[str,
     evidence = DirEvidence(run_dir)
     seen = _Counting(evidence, Counter(), Counter())
     report = check_all(seen, laws)
+    seen.situations.update(count_cuts(sum_of(read_cuts(run_dir.path(CUTS)))))
     run = run_dir.read_json(RUN) or {}
     storm = _storm_facts(run)
     figures = {**seen.figures, "torn lines": evidence.torn, "journal lines": evidence.journal_lines}
@@ -103,7 +105,7 @@ def judge(run_dir: RunDir, laws: Sequence[Law] = LAWS, *, required: Mapping[str,
         *_doubts_of_storm(storm, run),
         *_doubts_of_faults(evidence.run.faults),
         *([] if evidence.journal_lines else ["no side effect was journalled"]),
-        *_doubts_of_situations(seen.situations, must),
+        *_doubts_of_situations(seen.situations, askable(must, frozenset() if storm is None else storm.possible)),
         *(f"law {one.law.key}: {one.why()}" for one in report.laws if one.verdict is Verdict.UNKNOWN),
     ]
     if seen.crash is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from noeta.core import texts
 from noeta.core.fold import CallState, TaskState, is_empty
 from noeta.core.task import Status
-from noeta.core.wake import WakeCondition
+from noeta.core.wake import ControlReceived, WakeCondition
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,21 @@ class StartCall:
     """Run the next tool call of the reply, for the first time."""
 
     call: CallState
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCall:
+    """What a parked call waited for has come: it becomes the call's result."""
+
+    call: CallState
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Every open call waits for its answer: the task rests until the first call has its own. The others are looked at
+    after it: the model is asked again only when all have theirs, so that their order makes no difference to it."""
+
+    wake_on: WakeCondition
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +64,9 @@ class FailTurn:
 
 @dataclass(frozen=True, slots=True)
 class EndCancelled:
-    """A cancel was taken."""
+    """An order to end the task, or to stop its turn, was taken."""
 
-    reason: str
+    order: ControlReceived
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,29 +81,37 @@ class Ended:
     """Nothing follows."""
 
 
-Action = CallModel | StartCall | Interrupted | EndTurn | FailTurn | EndCancelled | Wait | Ended
+Action = CallModel | StartCall | AnswerCall | Rest | Interrupted | EndTurn | FailTurn | EndCancelled | Wait | Ended
 
 
-def next_action(state: TaskState) -> Action:
-    """What comes next. ``Interrupted`` comes before all else that a running task may do: its owner is dead,
-    since a living owner asks only between calls."""
+def next_action(state: TaskState, *, ordered: bool = True) -> Action:
+    """What comes next. An order to end or to stop comes first (``ordered`` False: as if none had come). ``Interrupted``
+    comes before all else that a running task may do: its owner is dead, since a living owner asks only between calls.
+    """
     if state.status is Status.TERMINAL:
         return Ended()
     if state.status is Status.SUSPENDED:
         assert state.wake_on is not None
         return Wait(state.wake_on)
+    if ordered and state.cancel is not None:
+        return EndCancelled(state.cancel)
     interrupted = tuple(state.interrupted_calls())
     if interrupted or state.model_called_seq is not None:
         return Interrupted(state.model_called_seq, interrupted)
-    if state.cancel is not None:
-        return EndCancelled(state.cancel.reason)
     return _within_turn(state)
 
 
 def _within_turn(state: TaskState) -> Action:
-    waiting = state.next_call()
+    answered = state.answered_call()
+    if answered is not None:
+        return AnswerCall(answered)
+    unstarted = state.next_call()
+    if unstarted is not None:
+        return StartCall(unstarted)
+    waiting = state.waiting_call()
     if waiting is not None:
-        return StartCall(waiting)
+        assert waiting.parked is not None
+        return Rest(waiting.parked)
     if state.model_attempts >= texts.MAX_MODEL_ATTEMPTS:
         return FailTurn(texts.LLM_ERROR, texts.MODEL_CALL_INTERRUPTED)
     reply = state.reply

@@ -92,6 +92,18 @@ def encoded_bytes(text: str) -> int:
     return len(_encoder.encode(text))
 
 
+def cut(text: str, bytes_max: int, notice: str) -> str:
+    """The text, or as much of it as fits once it is encoded (control characters take six bytes each), followed by a
+    notice that names ``{chars}`` and ``{kept}``."""
+    size = encoded_bytes(text)
+    if size <= bytes_max:
+        return text
+    kept = text
+    while (size := encoded_bytes(kept)) > bytes_max:
+        kept = kept[: int(len(kept) * bytes_max / size * 0.99)]
+    return kept + notice.format(chars=len(text), kept=len(kept))
+
+
 def canonical(value: Any) -> bytes:
     """The bytes of a value with its keys sorted: what a request's hash is taken over."""
     return _canonical.encode(value)

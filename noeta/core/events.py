@@ -11,7 +11,7 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from noeta.core.wake import ControlReceived, HumanResponseReceived, Item, WakeCondition
+from noeta.core.wake import Item, WakeCondition
 
 
 class ToolCall(msgspec.Struct, frozen=True):
@@ -25,20 +25,27 @@ class ToolCall(msgspec.Struct, frozen=True):
 
 class TaskCreated(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
     """The first entry of every log: what is asked of which agent. ``interactive`` tasks wait for the next
-    message after a turn, one-shot tasks end."""
+    message after a turn, one-shot tasks end.
+
+    ``parent_task_id`` gets the result, ``root_task_id`` is the top of the tree (None: the task itself), and
+    ``subtask_depth`` counts the tasks above this one in whose calls it was born.
+    """
 
     agent: str
     goal: str
     interactive: bool = False
-    parent: str | None = None
+    parent_task_id: str | None = None
     group: str | None = None
+    root_task_id: str | None = None
+    subtask_depth: int = 0
 
 
 class MessageTaken(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
-    """The inbox item ``number`` was taken while the task ran: a message, or an order to stop."""
+    """The inbox item ``number`` was taken while the task ran: a message, an order to stop, or what a wait that is
+    over still brought in (the model is not told of that)."""
 
     number: int
-    message: HumanResponseReceived | ControlReceived
+    message: Item
 
 
 class TaskWoken(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
@@ -76,12 +83,23 @@ class ToolStarted(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
 
 
 class ToolFinished(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
-    """The call has its result. ``source``: ``ran``, ``recovered`` (looked up), or ``unknown``."""
+    """The call has its result. ``source``: ``ran``, ``recovered`` (looked up), ``woken`` (it waited, and this came),
+    or ``unknown``. ``children``: the tasks born with this entry, which nobody waits for. Keeps: children-once."""
 
     call_id: str
     output: str
     is_error: bool = False
     source: str = "ran"
+    children: tuple[str, ...] = ()
+
+
+class ToolParked(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """The tool has run, and the call waits for its answer. ``children``: the tasks born with this entry, whose results
+    are the answer. Keeps: children-once."""
+
+    call_id: str
+    wake_on: WakeCondition
+    children: tuple[str, ...] = ()
 
 
 class StepAttemptAbandoned(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
@@ -99,10 +117,12 @@ class TurnFailed(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
 
 
 class TaskSuspended(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
-    """The task waits for ``wake_on``, with the turn's answer if there was one."""
+    """The task waits for ``wake_on``, with the turn's answer if there was one. ``reason``: why it rests without an
+    answer: ``turn_failed: <code>``, ``closed`` or ``cancelled`` and what the order said."""
 
     wake_on: WakeCondition
     answer: str | None = None
+    reason: str = ""
 
 
 class TaskCompleted(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
@@ -132,6 +152,7 @@ Event = (
     | ModelReplied
     | ToolStarted
     | ToolFinished
+    | ToolParked
     | StepAttemptAbandoned
     | TurnFailed
     | TaskSuspended

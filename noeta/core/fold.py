@@ -28,32 +28,49 @@ from noeta.core.events import (
     TaskWoken,
     ToolCall,
     ToolFinished,
+    ToolParked,
     ToolStarted,
     TurnFailed,
 )
 from noeta.core.model import CallMade, ModelSaid, Said, ToolAnswered, UserSaid
 from noeta.core.task import Status
+from noeta.core.telling import told
 from noeta.core.wake import (
+    CANCEL,
     ControlReceived,
     ExternalEvent,
     HumanResponseReceived,
     Item,
-    SubtaskCompleted,
     SubtaskGroupCompleted,
-    TimerFired,
     WakeCondition,
+    item_group_key,
+    matches_wake,
+    timed_out,
 )
 
 
 @dataclass(slots=True)
 class CallState:
-    """One tool call of the last reply. ``running``: started, and neither finished nor sealed."""
+    """One tool call of the last reply. ``running``: started, and neither finished, parked nor sealed.
+
+    ``started_at``: when its last start was recorded, by the store's clock, in microseconds. ``parked``: what it waits
+    for; ``answer``: the event that came. ``children``: the tasks it waits for.
+    """
 
     call: ToolCall
     starts: int = 0
     started_seq: int = 0
+    started_at: int = 0
     running: bool = False
     finished: bool = False
+    parked: WakeCondition | None = None
+    answer: Item | None = None
+    children: tuple[str, ...] = ()
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is parked and nothing has come."""
+        return self.parked is not None and self.answer is None and not self.finished
 
 
 @dataclass(slots=True)
@@ -66,7 +83,9 @@ class TaskState:
     status: Status = Status.PENDING
     agent: str = ""
     interactive: bool = False
-    parent: str | None = None
+    parent_task_id: str | None = None
+    root: str | None = None
+    subtask_depth: int = 0
     said: list[Said] = field(default_factory=list)
     calls: dict[str, CallState] = field(default_factory=dict)
     wake_on: WakeCondition | None = None
@@ -87,6 +106,27 @@ class TaskState:
     turn_failed: bool = False
     reply: ModelReplied | None = None
     """The last thing the model said in this turn; None if it has not been asked since the turn was opened."""
+
+    @property
+    def root_task_id(self) -> str:
+        """The top of the tree; the task itself, if nobody delegated it."""
+        return self.root or self.task_id
+
+    def answered_call(self) -> CallState | None:
+        """The first parked call whose answer has come and is not recorded as its result."""
+        return next((call for call in self.calls.values() if call.answer is not None and not call.finished), None)
+
+    def waiting_call(self) -> CallState | None:
+        """The first parked call whose answer has not come."""
+        return next((call for call in self.calls.values() if call.waits), None)
+
+    def awaits(self, item: Item) -> bool:
+        """Whether an open call still waits for this item, alone or with others of its group."""
+        return any(call.waits and _answers(call, item) for call in self.calls.values())
+
+    def awaited_children(self) -> tuple[str, ...]:
+        """The tasks that open calls wait for."""
+        return tuple(child for call in self.calls.values() if call.waits for child in call.children)
 
     def interrupted_calls(self) -> list[CallState]:
         """Calls that were started and have no result."""
@@ -119,22 +159,23 @@ def advance(state: TaskState, entry: Entry) -> None:
         raise UnreadableLog(f"task {state.task_id!r}: seq {entry.seq} is {type(entry.event).__name__}", newer=False)
     state.last_seq = entry.seq
     state.last_epoch = entry.epoch
-    _apply(state, entry.seq, entry.event)
+    _apply(state, entry.seq, entry.at, entry.event)
 
 
-def _apply(state: TaskState, seq: int, event: Event) -> None:
+def _apply(state: TaskState, seq: int, at: int, event: Event) -> None:
     if seq > 1 and state.status is Status.PENDING:
         state.status = Status.RUNNING
     match event:
         case TaskCreated():
-            state.agent, state.interactive, state.parent = event.agent, event.interactive, event.parent
+            state.agent, state.interactive = event.agent, event.interactive
+            state.parent_task_id, state.root = event.parent_task_id, event.root_task_id
+            state.subtask_depth = event.subtask_depth
             state.said.append(UserSaid(event.goal))
         case MessageTaken():
-            _take(state, event.message)
+            _hear(state, event.message)
         case TaskWoken():
             state.status, state.wake_on = Status.RUNNING, None
-            _open_turn(state)
-            _take(state, event.event)
+            _wake(state, event.event)
         case ModelCalled():
             state.model_called_seq, state.model_hash = seq, event.request_hash
             state.model_attempts += 1
@@ -142,11 +183,14 @@ def _apply(state: TaskState, seq: int, event: Event) -> None:
             _reply(state, event)
         case ToolStarted():
             call = _call(state, event.call_id)
-            call.starts, call.started_seq, call.running = event.start, seq, True
+            call.starts, call.started_seq, call.started_at, call.running = event.start, seq, at, True
         case ToolFinished():
             call = _call(state, event.call_id)
             call.running, call.finished = False, True
-            state.said.append(ToolAnswered(event.call_id, event.output, event.is_error))
+            _tell_result(state, ToolAnswered(event.call_id, event.output, event.is_error))
+        case ToolParked():
+            call = _call(state, event.call_id)
+            call.running, call.parked, call.children = False, event.wake_on, event.children
         case StepAttemptAbandoned():
             # Seals the open model call. Open tool calls stay open: recovery still has to decide about them.
             state.model_called_seq = None
@@ -159,7 +203,8 @@ def _apply(state: TaskState, seq: int, event: Event) -> None:
             _close_calls(state)
         case TaskSuspended():
             state.status, state.wake_on, state.cancel = Status.SUSPENDED, event.wake_on, None
-            _close_calls(state)  # after a cancel that can be reopened, some may be open
+            if not any(call.waits and call.parked == event.wake_on for call in state.calls.values()):
+                _close_calls(state)  # after an order that can be reopened, some may be open
             if not state.turn_failed:
                 state.internal_errors = 0
         case TaskCompleted() | TaskFailed() | TaskCancelled():
@@ -193,24 +238,47 @@ def _open_turn(state: TaskState) -> None:
     state.turn_failed = False
 
 
+def _wake(state: TaskState, event: Item) -> None:
+    """The wait ended: an open call has its answer, an order came, or a new turn begins."""
+    if isinstance(event, ControlReceived):
+        _order(state, event)
+        return
+    call = next((call for call in state.calls.values() if call.waits and _answers(call, event)), None)
+    if call is not None:
+        call.answer = event
+        return
+    _open_turn(state)
+    _take(state, event)
+
+
+def _answers(call: CallState, item: Item) -> bool:
+    """Whether this item is what a parked call waits for, or one of the results it waits for."""
+    assert call.parked is not None
+    if matches_wake(call.parked, item):
+        return not isinstance(item, ControlReceived)
+    key = item_group_key(item)
+    return isinstance(call.parked, SubtaskGroupCompleted) and key == f"group:{call.parked.group_id}"
+
+
+def _hear(state: TaskState, item: Item) -> None:
+    """An item that came while the task ran: what a wait that is over still brought in is not told."""
+    if isinstance(item, ControlReceived):
+        _order(state, item)
+    elif isinstance(item, HumanResponseReceived) and not timed_out(item):
+        _take(state, item)
+
+
+def _order(state: TaskState, order: ControlReceived) -> None:
+    """A cancel stands, whatever comes after it."""
+    if state.cancel is None or state.cancel.action != CANCEL:
+        state.cancel = order
+
+
 def _take(state: TaskState, item: Item) -> None:
-    """What the model is told of an item. A message after the model's last word asks for another one."""
-    match item:
-        case ControlReceived():
-            state.cancel = item
-            return
-        case HumanResponseReceived():
-            text = item.text
-        case TimerFired():
-            text = "The timer you asked for has fired."
-        case SubtaskCompleted():
-            text = f"Task {item.subtask_id} ended {item.status}: {item.output}"
-        case SubtaskGroupCompleted():
-            text = "\n".join(f"Task {one.subtask_id} ended {one.status}: {one.output}" for one in item.results)
-        case ExternalEvent():
-            text = f"Event {item.event_kind}."
-        case _:
-            assert_never(item)
+    """The model is told of an item. A message after the model's last word asks for another one."""
+    text, _ = told(item)
+    if isinstance(item, ExternalEvent):  # as the answer of a call its kind is known; here it begins a turn
+        text = f"Event {item.event_kind}: {text}"
     state.said.append(UserSaid(text))
     state.reply = None if not state.calls else state.reply
 
@@ -219,8 +287,18 @@ def _close_calls(state: TaskState) -> None:
     """A turn that ends early answers its open calls, so that the next request is well formed."""
     for call in state.calls.values():
         if not call.finished:
-            state.said.append(ToolAnswered(call.call.id, texts.OUTCOME_UNKNOWN, is_error=True))
+            text = texts.OUTCOME_UNKNOWN if call.running else texts.TURN_ENDED_FIRST
+            _tell_result(state, ToolAnswered(call.call.id, text, is_error=True))
             call.running, call.finished = False, True
+
+
+def _tell_result(state: TaskState, result: ToolAnswered) -> None:
+    """Behind the reply and the results before it, also if somebody spoke meanwhile: providers refuse a result that
+    stands anywhere else. No request was made since the reply, so that none changes."""
+    place = len(state.said)
+    while place and isinstance(state.said[place - 1], UserSaid):
+        place -= 1
+    state.said.insert(place, result)
 
 
 def _call(state: TaskState, call_id: str) -> CallState:

@@ -19,6 +19,9 @@ Micros = NewType("Micros", int)
 
 MICROS_PER_SECOND: Final = 1_000_000
 
+TIMER_KEY: Final = "timer:"
+"""How the key of a timer's item begins: only the store makes one."""
+
 
 def micros(seconds: float) -> Micros:
     """Seconds as whole microseconds, the unit of every instant below the world seam."""
@@ -72,7 +75,7 @@ def idempotency_key(task_id: str, call: str) -> str:
 
 def timer_key(task_id: str, suspended_seq: int) -> str:
     """The dedupe key of the timer that the ``TaskSuspended`` at this seq asked for. Keeps: timers-once."""
-    return f"timer:{task_id}:{suspended_seq}"
+    return f"{TIMER_KEY}{task_id}:{suspended_seq}"
 
 
 def lease_id(epoch: int, token: str) -> str:

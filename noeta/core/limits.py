@@ -40,6 +40,18 @@ ITEM_BYTES_MAX: Final = BODY_BYTES_MAX - 16 * 1024
 COMMIT_BYTES_MAX: Final = 16 * 1024 * 1024
 """All bodies of one commit together: one round trip that a 5 s statement timeout can carry."""
 
+RESULT_BYTES_MAX: Final = 2 * 1024 * 1024
+"""A sub-agent's answer as its parent gets it, encoded; the rest is cut, and the text says so. Its own log holds all."""
+
+GROUP_MEMBERS_MAX: Final = 100
+"""Sub-agents of one call."""
+
+MEMBER_RESULT_BYTES_MAX: Final = 32 * 1024
+"""The same for one member of a group: the results of a full group fit one entry."""
+
+GOALS_BYTES_MAX: Final = BODY_BYTES_MAX - 16 * 1024
+"""What one call asks of all its sub-agents together, encoded."""
+
 COMMIT_PARTS_MAX: Final = 1_000
 """Entries, children, posts or contents of one commit, each."""
 

@@ -14,21 +14,37 @@ from typing import Final, get_args
 
 from noeta.core import codec, ids, limits, texts
 from noeta.core.errors import BadInput
-from noeta.core.events import Ending, Event, TaskCompleted, TaskCreated, TaskFailed, TaskSuspended, numbers_taken
+from noeta.core.events import (
+    Ending,
+    Event,
+    TaskCancelled,
+    TaskCompleted,
+    TaskCreated,
+    TaskFailed,
+    TaskSuspended,
+    numbers_taken,
+)
 from noeta.core.ids import check_name, check_task_id, micros, sha256_text
 from noeta.core.store import Child, Claim, Commit, Content, Continue, End, NewTask, PutBack, Suspend
 from noeta.core.task import TRANSITIONS, Cause, Keeps, Shape
+from noeta.core.telling import told_of_child
 from noeta.core.wake import (
+    BACKGROUND,
+    CANCEL,
+    CLOSE,
     ControlReceived,
+    HumanResponseReceived,
     Item,
     SubtaskCompleted,
     TimerFired,
     WakeCondition,
     WakeEvent,
     condition_key,
+    due_at,
     item_group_key,
     item_key,
     members_missing,
+    timed_out,
 )
 
 
@@ -62,7 +78,10 @@ class LoweredItem:
 
 @dataclass(frozen=True, slots=True)
 class LoweredTask:
-    """A task ready to be stored: its first entry's body, and a hash that tells a repeat from a duplicate id."""
+    """A task ready to be stored: its first entry's body, and a hash that tells a repeat from a duplicate id.
+
+    ``adopted``: its parent is another task than the one whose commit it is born with.
+    """
 
     id: str
     queue: str
@@ -71,6 +90,17 @@ class LoweredTask:
     ready_in: int
     parent: str | None
     group: str | None
+    adopted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredCancel:
+    """A cancel ready to be applied: the order itself, and what ends the task if nobody runs it. ``result``: for its
+    parent."""
+
+    item: LoweredItem
+    ending: str
+    result: LoweredItem | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +127,10 @@ class Write:
     contents: tuple[tuple[str, Content], ...]
     resets_failures: bool
 
+
+CASCADE_KEY: Final = "cancel:parent"
+CASCADE_BODY: Final = codec.encode("order", ControlReceived(CANCEL, texts.PARENT_ENDED))
+"""What every unfinished child gets in the transaction that ends its parent, under this key."""
 
 _PENDING_NOW: Final = Target(Cause.PUT_BACK, Shape.PENDING, clears_owner=True, ready_in=0)
 
@@ -129,8 +163,9 @@ def lower_commit(claim: Claim, expected_seq: int, commit: Commit) -> Write:
         _check_kind("commit.next.entry", ending_entry, Ending)
     ending = None if ending_entry is None else codec.encode("commit.next.entry", ending_entry)
     posts = [lower_item(post.task_id, post.item, post.key, field="commit.posts") for post in commit.posts]
-    if ending_entry is not None and claim.parent is not None:
-        posts.append(lower_result(claim, ending_entry))
+    result = None if ending_entry is None else _result_of(claim, ending_entry)
+    if result is not None:
+        posts.append(result)
     target, target_moved = _targets(commit)
     write = Write(
         task_id=claim.task_id,
@@ -149,6 +184,7 @@ def lower_commit(claim: Claim, expected_seq: int, commit: Commit) -> Write:
         resets_failures=any(isinstance(event, TaskSuspended) for event in commit.entries),
     )
     size = sum(map(len, bodies)) + len(ending or "") + sum(len(post.body) for post in posts)
+    size += sum(len(child.body) for child in write.children)
     if size > limits.COMMIT_BYTES_MAX:
         raise BadInput("commit", f"at most {limits.COMMIT_BYTES_MAX} bytes of bodies, found {size}")
     return write
@@ -182,15 +218,21 @@ def lower_item(task_id: str, item: Item, key: str | None, *, field: str = "item"
     _check_kind(field, item, Item)
     if isinstance(item, TimerFired):
         raise BadInput(field, "TimerFired is made by the store alone; post an ExternalEvent instead")
+    if timed_out(item):
+        raise BadInput(f"{field}.timeout_at", "the store alone says that a wait's time is over; leave it out")
     check_name("task_id", task_id, chars_max=limits.TASK_ID_CHARS_MAX)
     if key is not None:
         check_name("key", key, chars_max=limits.KEY_CHARS_MAX)
+        if key == CASCADE_KEY or key.startswith(ids.TIMER_KEY):
+            raise BadInput(
+                "key", f"{CASCADE_KEY!r} and what begins with {ids.TIMER_KEY!r} are the store's, found {key!r}"
+            )
     body = codec.encode(field, item, bytes_max=limits.ITEM_BYTES_MAX)
     for name in (item_key(item), item_group_key(item)):
         if name is not None:
             check_name(f"{field} identity", name, chars_max=limits.KEY_CHARS_MAX)
-    if isinstance(item, ControlReceived) and item.action != "cancel":
-        raise BadInput(f"{field}.action", f"expected 'cancel', found {item.action!r}")
+    if isinstance(item, ControlReceived) and item.action not in (CANCEL, CLOSE):
+        raise BadInput(f"{field}.action", f"expected 'cancel' or 'close', found {item.action!r}")
     return LoweredItem(task_id, key, body, item_key(item), item_group_key(item))
 
 
@@ -200,9 +242,9 @@ def lower_wake(task_id: str, event: WakeEvent) -> LoweredItem:
     return lower_item(task_id, event, item_key(event) if isinstance(event, SubtaskCompleted) else None)
 
 
-def lower_result(claim: Claim, ending: Ending) -> LoweredItem:
-    """The result a child's ending posts to its parent. Keeps: children-once."""
-    assert claim.parent is not None
+def lower_result(child: str, parent: str, group: str | None, ending: Ending) -> LoweredItem:
+    """The result a child's ending posts to its parent, which waits for it; of a child in the background, a message.
+    Keeps: children-once."""
     match ending:
         case TaskCompleted():
             status, output = "completed", ending.answer or ""
@@ -210,11 +252,32 @@ def lower_result(claim: Claim, ending: Ending) -> LoweredItem:
             status, output = "failed", f"{ending.reason}: {ending.message}"
         case _:
             status, output = "cancelled", ending.reason
-    result = SubtaskCompleted(claim.task_id, status, output, claim.group)
-    key = f"child:{claim.task_id}"
-    return LoweredItem(
-        claim.parent, key, codec.encode("result", result), item_key(result), item_group_key(result), True
-    )
+    most = limits.RESULT_BYTES_MAX if group in (None, BACKGROUND) else limits.MEMBER_RESULT_BYTES_MAX
+    output = codec.cut(output, most, texts.RESULT_CUT)
+    result: Item
+    if group == BACKGROUND:
+        result = HumanResponseReceived(text=told_of_child(child, status, output), sender=child)
+    else:
+        result = SubtaskCompleted(child, status, output, group)
+    key = f"child:{child}"
+    return LoweredItem(parent, key, codec.encode("result", result), item_key(result), item_group_key(result), True)
+
+
+def is_cancel(item: Item) -> bool:
+    """Whether this order ends a task that nobody runs, in the transaction that posts it."""
+    return isinstance(item, ControlReceived) and item.action == CANCEL
+
+
+def cancelled_by(order: ControlReceived) -> TaskCancelled:
+    """The terminal entry of a task that this order ends; a long reason is cut, never refused."""
+    return TaskCancelled(codec.escape_text(order.reason)[: limits.REASON_CHARS_MAX])
+
+
+def lower_cancel(item: LoweredItem, order: ControlReceived, parent: str | None, group: str | None) -> LoweredCancel:
+    """What cancelling a task writes, given who its parent is, which never changes. Keeps: terminal-is-final."""
+    ending = cancelled_by(order)
+    result = None if parent is None else lower_result(item.task_id, parent, group, ending)
+    return LoweredCancel(item, codec.encode("ending", ending), result)
 
 
 def lower_failure(claim: Claim, reason: str) -> tuple[str, LoweredItem | None]:
@@ -222,7 +285,11 @@ def lower_failure(claim: Claim, reason: str) -> tuple[str, LoweredItem | None]:
     escaped, never refused: an error path must not fail on its own text."""
     message = codec.escape_text(reason)[: limits.REASON_CHARS_MAX]
     ending = TaskFailed(texts.TOO_MANY_FAILURES, message)
-    return codec.encode("ending", ending), lower_result(claim, ending) if claim.parent is not None else None
+    return codec.encode("ending", ending), _result_of(claim, ending)
+
+
+def _result_of(claim: Claim, ending: Ending) -> LoweredItem | None:
+    return None if claim.parent is None else lower_result(claim.task_id, claim.parent, claim.group, ending)
 
 
 def check_claim_input(
@@ -258,18 +325,28 @@ def check_lease(lease_seconds: float) -> None:
 def check_span(field: str, seconds: float, seconds_max: float, *, zero: bool = False) -> None:
     """Refuse spans that are no number, not finite, negative (or zero) or beyond the limit."""
     number: object = seconds  # callers without a type checker are told, too
-    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-        raise BadInput(field, f"expected a finite number of seconds, found {seconds!r}")
+    if not is_finite(number):
+        raise BadInput(field, f"expected a finite number of seconds, found {seconds!r:.200}")
     if seconds < 0 or (seconds == 0 and not zero) or seconds > seconds_max:
         least = "at least 0" if zero else "above 0"
         raise BadInput(field, f"{least} and at most {seconds_max:g} seconds, found {seconds!r}")
 
 
+def is_finite(number: object) -> bool:
+    """Whether it is a number that a float can hold, and neither NaN nor infinite."""
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return False
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
+
+
 def check_instant(field: str, seconds: float) -> None:
     """Refuse an instant beyond the year 9999; one in the past is due at once."""
     number: object = seconds
-    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-        raise BadInput(field, f"expected a finite number of seconds since 1970, found {seconds!r}")
+    if not is_finite(number):
+        raise BadInput(field, f"expected a finite number of seconds since 1970, found {seconds!r:.200}")
     if abs(seconds) > limits.INSTANT_SECONDS_MAX:
         raise BadInput(field, f"at most {limits.INSTANT_SECONDS_MAX:g} seconds from 1970, found {seconds!r}")
 
@@ -286,12 +363,13 @@ def _targets(commit: Commit) -> tuple[Target, Target]:
         case Continue():
             running = _target(Cause.CONTINUE)
             return running, running
-        case Suspend(wake_on=wake_on, keep=keep, known=known):
+        case Suspend(wake_on=wake_on, keep=keep, known=known, again=again):
             _check_kind("wake_on", wake_on, WakeCondition)
             body = codec.encode("wake_on", wake_on)
-            if isinstance(wake_on, TimerFired):
-                check_instant("wake_on.fire_at", wake_on.fire_at)
-            ready_at = micros(wake_on.fire_at) if isinstance(wake_on, TimerFired) else None
+            due = due_at(wake_on)
+            if due is not None:
+                check_instant("wake_on.fire_at" if isinstance(wake_on, TimerFired) else "wake_on.timeout_at", due)
+            ready_at = None if due is None else micros(due)
             key = check_name("wake_on", condition_key(wake_on), chars_max=limits.KEY_CHARS_MAX)
             cause = Cause.KEEP if keep else Cause.SUSPEND
             ready = _target(Cause.CONTINUE) if keep else _PENDING_NOW
@@ -301,7 +379,7 @@ def _targets(commit: Commit) -> tuple[Target, Target]:
             waiting = _target(
                 cause, ready_at=ready_at, wake_on=wake_on, wake_on_body=body, wake_key=key, wake_missing=missing
             )
-            return waiting, ready
+            return waiting, _target(Cause.CONTINUE) if again else ready
         case PutBack(delay_seconds=delay):
             check_span("delay_seconds", delay, limits.DELAY_SECONDS_MAX, zero=True)
             back = _target(Cause.PUT_BACK, ready_in=micros(delay))
@@ -340,10 +418,17 @@ def _lower_child(claim: Claim, child: Child) -> LoweredTask:
         raise BadInput("child.id", f"must be derived from {claim.task_id!r}, found {child.id!r}")
     check_name("child.id", child.id, chars_max=limits.TASK_ID_CHARS_MAX)
     check_name("child.agent", child.agent)
-    created = TaskCreated(child.agent, child.goal, child.interactive, claim.task_id, child.group)
+    parent = claim.task_id if child.parent is None else child.parent
+    root = parent if child.root is None else child.root
+    check_count("child.depth", child.depth, limits.TASK_ID_CHARS_MAX)
+    if parent != claim.task_id and not claim.task_id.startswith(f"{parent}."):
+        # Its row is locked before this task's own: an ancestor's id sorts first.
+        raise BadInput("child.parent", f"must be {claim.task_id!r} or a task above it, found {parent!r}")
+    created = TaskCreated(child.agent, child.goal, child.interactive, parent, child.group, root, child.depth)
     body = codec.encode("child", created)
+    content_hash = sha256_text(f"{claim.queue}\n{body}")
     return LoweredTask(
-        child.id, claim.queue, body, sha256_text(f"{claim.queue}\n{body}"), 0, claim.task_id, child.group
+        child.id, claim.queue, body, content_hash, 0, parent, child.group, adopted=parent != claim.task_id
     )
 
 

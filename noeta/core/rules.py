@@ -95,12 +95,12 @@ def lost(row: TaskRow, claim: Claim) -> InvalidLease:
     )
 
 
-def renewed(row: TaskRow, lease: int, now: int) -> tuple[TaskRow, Renewal]:
-    """The lease of a claim that holds, from now on."""
+def renewed(row: TaskRow, lease: int, now: int, *, ordered: bool) -> tuple[TaskRow, Renewal]:
+    """The lease of a claim that holds, from now on. ``ordered``: an order waits in its inbox, unread."""
     until = now + lease
     after = step(row, Cause.RENEW, Given(worker=row.worker, token=row.token, lease_until=until))
     timer_due = row.kept and row.ready_at is not None and row.ready_at <= now
-    return after, Renewal(row.id, "held", until, row.inbox_seq, timer_due, now)
+    return after, Renewal(row.id, "held", until, row.inbox_seq, timer_due, now, ordered)
 
 
 def must_sweep(*, full: bool, swept_at: int | None, now: int, lease: int) -> bool:
@@ -180,3 +180,29 @@ def received(row: TaskRow, item: LoweredItem, now: int) -> TaskRow:
     missing = 0 if item.wake_key == ANY_WAIT else row.wake_missing - 1
     row = replace(row, wake_missing=missing)
     return step(row, Cause.POST, Given(ready_at=now)) if missing <= 0 else row
+
+
+def ends_at_once(row: TaskRow, now: int) -> bool:
+    """Whether nobody runs the task, so that a cancel ends it in the transaction that posts it."""
+    match row.shape:
+        case Shape.PENDING | Shape.SUSPENDED:
+            return True
+        case Shape.RUNNING | Shape.KEPT:
+            return row.lease_until is not None and row.lease_until <= now
+        case Shape.TERMINAL:
+            return False
+
+
+def cancelled(row: TaskRow) -> TaskRow:
+    """A task that a cancel ended while nobody ran it, its order in the inbox and its terminal entry in the log.
+    Keeps: terminal-is-final, epochs-rise."""
+    ended = step(row, Cause.CANCEL, Given())
+    return replace(ended, inbox_seq=row.inbox_seq + 1, last_seq=row.last_seq + 1, takeovers=0)
+
+
+def ordered_to_end(row: TaskRow, item: LoweredItem, now: int) -> TaskRow:
+    """An unfinished child whose parent has ended: the order is in its inbox, and it does not rest before it hears."""
+    row = received(row, item, now)
+    if row.shape is Shape.PENDING and row.ready_at is not None and row.ready_at > now:
+        row = step(row, Cause.ORDER, Given(ready_at=now))
+    return row

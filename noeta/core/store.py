@@ -39,7 +39,9 @@ class NewTask:
 class Child:
     """A child born with a commit; its id is derived (``ids.child_id``), it inherits the queue.
 
-    Its result is posted to its parent, and carries ``group`` if it was born into one.
+    Its result is posted to its parent, and carries ``group`` if it was born into one. ``parent`` None: the task whose
+    commit it is; a child in the background (``group`` is ``wake.BACKGROUND``) belongs to the root of the tree. A child
+    whose parent has ended by then is born with an order to end. ``root`` None: its parent. ``depth`` counts from 1.
     """
 
     id: str
@@ -47,6 +49,9 @@ class Child:
     goal: str
     interactive: bool = False
     group: str | None = None
+    parent: str | None = None
+    root: str | None = None
+    depth: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +79,16 @@ class Continue:
 @dataclass(frozen=True, slots=True)
 class Suspend:
     """The task waits. Lands always; if the inbox moved past ``Commit.inbox_seen`` the row becomes pending
-    instead (kept: stays running), so that no wake is lost. Keeps: wake-once.
+    instead (kept, or ``again``: stays running under the same claim), so that no wake is lost. Keeps: wake-once.
 
-    ``known``: items of an awaited group that are already in the inbox up to ``inbox_seen``.
+    ``known``: items of an awaited group that are already in the inbox up to ``inbox_seen``. ``again``: the worker will
+    look again itself.
     """
 
     wake_on: WakeCondition
     keep: bool = False
     known: tuple[Item, ...] = ()
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +104,8 @@ class End:
 
     ``TaskCompleted`` lands only if the inbox has not moved past ``Commit.inbox_seen``: otherwise the rest of
     the commit lands without it, the row stays running and the answer says ``moved``. Failure and cancel
-    always land, and stamp every unread item as unread at this seq.
+    always land, and stamp every unread item as unread at this seq. With any of them every unfinished child gets an
+    order to end. Keeps: children-once, never-stuck.
     """
 
     entry: Ending
@@ -171,7 +179,8 @@ class Created:
 @dataclass(frozen=True, slots=True)
 class Renewal:
     """What became of one claim: ``held`` (with the new lease and the newest inbox number), ``lost``, or
-    ``busy`` (its row is locked by somebody; try again at once, judge by your own clock)."""
+    ``busy`` (its row is locked by somebody; try again at once, judge by your own clock). ``ordered``: an order to end
+    or to stop is in the inbox, unread."""
 
     task_id: str
     outcome: str
@@ -179,6 +188,7 @@ class Renewal:
     inbox_seq: int = 0
     timer_due: bool = False
     now: int = 0
+    ordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +209,14 @@ class Appended:
 @dataclass(frozen=True, slots=True)
 class Posted:
     """``outcome``: ``stored``; ``repeat`` (this key, or these bytes, are known: dropped); ``ended`` (the task is
-    terminal: refused). ``made_ready``: the item satisfied a wait and the task may be claimed now."""
+    terminal: refused); ``cancelled`` (nobody ran the task, and this post ended it). ``made_ready``: the item satisfied
+    a wait and the task may be claimed now. ``epoch`` and ``last_seq``: of a cancelled task, its terminal entry's."""
 
     outcome: str
     number: int | None
     made_ready: bool
+    epoch: int | None = None
+    last_seq: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +356,10 @@ class Store(Protocol):
         """Put an item in the inbox, under the row's lock. With a key, a repeat is dropped, also after the
         first was taken. Keeps: taken-once.
 
+        An order to cancel ends a task that nobody runs (pending, suspended and not kept, or with a lease that is over)
+        in the same transaction: it raises the epoch, writes ``TaskCancelled``, tells the parent and orders the children
+        to end. A running task gets the item, and hears of it with the next renewal.
+
         Raises:
             UnknownTask; BadInput: also for ``TimerFired``, which only the store makes.
         """
@@ -356,8 +373,8 @@ class Store(Protocol):
     def fire_due_timers(self, *, limit: int = 100, now: float | None = None) -> tuple[str, ...]:
         """Make suspended tasks whose timer is due pending, each with its ``TimerFired`` item. Their ids.
 
-        ``now`` (seconds since the epoch) replaces the clock of a store that has none of its own; Postgres ignores
-        it and asks the database. Keeps: timers-once.
+        ``now`` (seconds since the epoch) replaces the store's clock for this one look, where the store has none of its
+        own; Postgres ignores it and asks the database. A task that fires is claimable at once. Keeps: timers-once.
         """
         ...
 

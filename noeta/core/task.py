@@ -96,6 +96,10 @@ class Cause(Enum):
     """Its timer is due."""
     POST = "post"
     """An item came that satisfies its wait."""
+    ORDER = "order"
+    """Its parent has ended: it need not rest before it ends, too."""
+    CANCEL = "cancel"
+    """It was cancelled while nobody ran it."""
     RENEW = "renew"
     """Its owner is alive."""
     CONTINUE = "continue"
@@ -181,6 +185,23 @@ TRANSITIONS: Final[dict[Cause, Transition]] = {
         owner=Keeps.CLEARED,
         ready=Keeps.GIVEN,
         wake=Keeps.CLEARED,
+    ),
+    Cause.ORDER: Transition(
+        frozenset({Shape.PENDING}),
+        Shape.PENDING,
+        "whoever ends its parent",
+        owner=Keeps.CLEARED,
+        ready=Keeps.GIVEN,
+        wake=Keeps.CLEARED,
+    ),
+    Cause.CANCEL: Transition(
+        frozenset({Shape.PENDING, Shape.SUSPENDED, Shape.RUNNING, Shape.KEPT}),
+        Shape.TERMINAL,
+        "anybody who cancels it while nobody runs it: pending, suspended, or its lease lapsed",
+        owner=Keeps.CLEARED,
+        ready=Keeps.CLEARED,
+        wake=Keeps.CLEARED,
+        raises_epoch=True,
     ),
     Cause.RENEW: Transition(
         _OWNED, Shape.RUNNING, "its owner", owner=Keeps.GIVEN, ready=Keeps.UNCHANGED, wake=Keeps.UNCHANGED

@@ -31,5 +31,25 @@ OUTCOME_UNKNOWN: Final = (
     "Interrupted before its result was recorded, so its outcome is unknown — it may have fully, partly, or not "
     "applied. Check its effect before running it again."
 )
+TURN_ENDED_FIRST: Final = "Not done: the turn ended before this call had its result."
 CONTINUE_TRUNCATED: Final = "Your output was cut at its limit. Go on from where it stopped."
 UNKNOWN_TOOL: Final = "There is no tool named {tool!r}."
+
+TIMER_FIRED: Final = "The timer has fired."
+WAIT_TIMED_OUT: Final = "Nothing came within the time limit."
+CHILD_ENDED: Final = "Task {child} {status}:\n{output}"
+CHILD_STARTED: Final = "Call {call} works in the background. You will be told when it has ended."
+HANDBACK: Final = "Task {child} reports:\n{report}"
+HANDED_BACK: Final = "Reported."
+TOO_DEEP: Final = (
+    "this task stands at depth {depth} of at most {depth_max}, so it may not delegate further; do the work yourself"
+)
+RESULT_CUT: Final = "\n[cut: the result had {chars} characters, {kept} are kept]"
+OUTPUT_CUT: Final = "\n[cut: the output had {chars} characters, {kept} are kept]"
+
+TURN_FAILED: Final = "turn_failed: {code}"
+GIVEN_UP_KEY: Final = "cancel:given-up"
+"""The key of the order that a child gets when the turn that waited for it ends early."""
+WAIT_GIVEN_UP: Final = "the call that waited for it was given up"
+PARENT_ENDED: Final = "its parent has ended"
+"""The reason of the order that every unfinished child of a task gets in the transaction that ends it."""

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Protocol, runtime_checkable
 
+from noeta.core.store import Post
+from noeta.core.wake import ExternalEvent, HumanResponseReceived, TimerFired
+
 MAX_ATTEMPTS: Final = 3
 """Starts of a ``retry_safe`` call in all, so a call that kills its worker is not run forever. Keeps: bounded."""
 
@@ -36,11 +39,41 @@ class ToolFlags:
 
 
 @dataclass(frozen=True, slots=True)
+class ChildAsked:
+    """A sub-agent that a call wants: which agent, and what is asked of it."""
+
+    agent: str
+    goal: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What the model is told. An error is a result like any other: the model reads it."""
+    """What the model is told. An error is a result like any other: the model reads it.
+
+    ``children`` are born with the result and run in the background: they belong to the root of the tree, which is told
+    what comes of them. ``posts`` reach other tasks with the result. A tool names both as data and does nothing itself,
+    so that a crash before the append leaves neither. Keeps: children-once.
+    """
 
     output: str
     is_error: bool = False
+    children: tuple[ChildAsked, ...] = ()
+    posts: tuple[Post, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """The call has no result yet; the task rests until it comes.
+
+    Either it waits for ``wake_on``, or for the results of these ``children``, which are born with the park: one child,
+    or a group of which all must end.
+    """
+
+    wake_on: HumanResponseReceived | ExternalEvent | TimerFired | None = None
+    children: tuple[ChildAsked, ...] = ()
+
+
+ToolOutcome = ToolResult | Parked
 
 
 class ToolContext(Protocol):
@@ -63,8 +96,30 @@ class ToolContext(Protocol):
         ...
 
     @property
+    def started_at(self) -> float:
+        """When this start was recorded, by the store's clock, in seconds since the epoch: the same for whoever asks
+        later, and the only instant from which a timer may count. Keeps: timers-once."""
+        ...
+
+    @property
+    def parent_task_id(self) -> str | None:
+        """Who gets this task's result."""
+        ...
+
+    @property
+    def root_task_id(self) -> str:
+        """The top of the tree this task stands in: it owns what outlives a step."""
+        ...
+
+    @property
+    def subtask_depth(self) -> int:
+        """How deep in the tree this task stands; 0 at the root."""
+        ...
+
+    @property
     def cancelled(self) -> bool:
-        """The claim is lost or the worker stops: return soon, nothing you return will be recorded."""
+        """The claim is lost, the worker stops, or the task is to end: return soon, or raise ``StepCancelled``. What you
+        return is recorded if the claim still holds."""
         ...
 
     def wait(self, seconds: float) -> bool:
@@ -85,7 +140,7 @@ class Tool(Protocol):
     @property
     def flags(self) -> ToolFlags: ...
 
-    def run(self, input: Any, ctx: ToolContext) -> ToolResult:
+    def run(self, input: Any, ctx: ToolContext) -> ToolOutcome:
         """Do it. An exception becomes an error result."""
         ...
 
@@ -94,6 +149,7 @@ class Tool(Protocol):
 class Recovers(Protocol):
     """A tool that can look up what an interrupted call did."""
 
-    def recover(self, input: Any, ctx: ToolContext) -> ToolResult | None:
-        """The result, if it can tell what happened; None if it cannot."""
+    def recover(self, input: Any, ctx: ToolContext) -> ToolOutcome | None:
+        """The result, if it can tell what happened; None if it cannot. A tool that does nothing by itself, and only
+        names children, posts or a wait, simply runs again."""
         ...

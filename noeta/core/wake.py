@@ -3,6 +3,10 @@
 The condition a task stores and the event that satisfies it are the same dataclass; only the identity fields
 decide a match, payloads ride along. ``matches_wake`` is the single implementation. Stores do not match: they
 compare the text keys below, and a property test holds the keys to ``matches_wake``.
+
+A wait for a person or an outside event may have a time limit, ``timeout_at``. When it is over the store puts the
+stored condition itself into the inbox, byte for byte, as it does with a timer: an event that carries ``timeout_at``
+says that nothing came, so that a null payload and a timeout are told apart.
 """
 
 from __future__ import annotations
@@ -14,6 +18,9 @@ import msgspec
 
 NEXT_GOAL: Final = "next-goal"
 """The handle an interactive task waits on between two turns."""
+
+BACKGROUND: Final = "background"
+"""The group of children that nobody waits for. Derived group ids hold a ``.``, so this is never one of them."""
 
 
 class SubtaskCompleted(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
@@ -34,10 +41,16 @@ class SubtaskGroupCompleted(msgspec.Struct, frozen=True, tag=True, tag_field="ty
 
 
 class HumanResponseReceived(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
-    """A person said something. Matches on ``handle``: a question's, or ``NEXT_GOAL`` for a plain message."""
+    """A person said something. Matches on ``handle``: a question's, or ``NEXT_GOAL`` for a plain message.
+
+    ``sender``: the task that speaks, if it is no person: a sub-agent in the background. ``timeout_at``: how long a
+    condition waits, in seconds since the epoch.
+    """
 
     handle: str = NEXT_GOAL
     text: str = ""
+    sender: str = ""
+    timeout_at: float | None = None
 
 
 class TimerFired(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
@@ -50,14 +63,15 @@ class TimerFired(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
 
 
 class ExternalEvent(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
-    """Something happened outside. Matches on ``event_kind``."""
+    """Something happened outside. Matches on ``event_kind``. ``timeout_at``: how long a condition waits."""
 
     event_kind: str
     payload: Any = None
+    timeout_at: float | None = None
 
 
 class ControlReceived(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
-    """An order from outside that satisfies every wait: ``cancel`` ends the task."""
+    """An order from outside that satisfies every wait: ``cancel`` ends the task, ``close`` stops its turn."""
 
     action: str = "cancel"
     reason: str = ""
@@ -68,6 +82,9 @@ WakeEvent = WakeCondition
 Item = WakeEvent | ControlReceived
 """Anything that reaches a task from outside. Each is taken by exactly one append. Keeps: taken-once."""
 
+CANCEL: Final = "cancel"
+CLOSE: Final = "close"
+
 ANY_WAIT: Final = "control"
 """The key of items that satisfy every wait."""
 
@@ -75,13 +92,15 @@ ANY_WAIT: Final = "control"
 def matches_wake(condition: WakeCondition | None, event: Item) -> bool:
     """Whether this event satisfies this condition. Other variants, or no condition: never.
 
-    Controls satisfy every wait.
+    Controls satisfy every wait. The end of a wait's time satisfies that very wait alone.
     """
     match condition, event:
         case None, _:
             return False
         case _, ControlReceived():
             return True
+        case _ if timed_out(event):
+            return condition == event
         case SubtaskCompleted(), SubtaskCompleted():
             return condition.subtask_id == event.subtask_id
         case SubtaskGroupCompleted(), SubtaskGroupCompleted():
@@ -96,11 +115,31 @@ def matches_wake(condition: WakeCondition | None, event: Item) -> bool:
             return False
 
 
+def timed_out(event: Item) -> bool:
+    """Whether this event says that a wait's time is over and nothing came."""
+    return isinstance(event, HumanResponseReceived | ExternalEvent) and event.timeout_at is not None
+
+
+def due_at(condition: WakeCondition) -> float | None:
+    """When the store ends this wait by itself, in seconds since the epoch; None: never."""
+    match condition:
+        case TimerFired(fire_at=at):
+            return at
+        case HumanResponseReceived(timeout_at=limit) | ExternalEvent(timeout_at=limit):
+            return limit
+        case _:
+            return None
+
+
 def find_wake(condition: WakeCondition, unread: Sequence[tuple[int, Item]]) -> tuple[tuple[int, ...], Item] | None:
     """The numbers of the unread items that end this wait, and the event they make; None if nothing does.
 
-    A group's event is built from its members' items in birth order: the same bytes each time. Keeps: wake-once.
+    An order to end or to stop goes before all else. A group's event is built from its members' items in birth order:
+    the same bytes each time. Keeps: wake-once.
     """
+    for number, item in unread:
+        if isinstance(item, ControlReceived):
+            return (number,), item
     if isinstance(condition, SubtaskGroupCompleted):
         members = [
             (item, number)
@@ -112,7 +151,8 @@ def find_wake(condition: WakeCondition, unread: Sequence[tuple[int, Item]]) -> t
             results = tuple(result for result, _ in members)
             event = SubtaskGroupCompleted(condition.group_id, condition.members, results)
             return tuple(number for _, number in members), event
-    for number, item in unread:
+    # What came goes before the end of the time for it, which may have been noted while nobody looked.
+    for number, item in sorted(unread, key=lambda one: (timed_out(one[1]), one[0])):
         if matches_wake(condition, item):
             return (number,), item
     return None

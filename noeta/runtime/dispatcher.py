@@ -5,17 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from noeta.core.errors import CommitUnknown, StoreUnavailable
-from noeta.core.events import TaskSuspended
+from noeta.core.errors import BadInput, CommitUnknown, StoreUnavailable
+from noeta.core.events import TaskWoken
+from noeta.core.runner.desk import Desk
 from noeta.core.runner.lease import Held
 from noeta.core.store import Claim, Claims, Failed, Posted, Store, claim_from_row
 from noeta.core.task import Status
-from noeta.core.wake import Item, WakeEvent, find_wake
+from noeta.core.wake import (
+    CANCEL,
+    CLOSE,
+    NEXT_GOAL,
+    ControlReceived,
+    HumanResponseReceived,
+    Item,
+    WakeEvent,
+    find_wake,
+)
 from noeta.core.world import Event, World
 from noeta.runtime.threads import ThreadWorld
 
 ADOPT_PAUSE_SECONDS = 6.0
 """Above the store's statement timeout: a claim still under way has ended by then."""
+
+
+WAKE_LOOK_BACK = 1_000
+"""How far back from its end a log is searched for the wake that a caller says it consumed."""
 
 
 class Lease:
@@ -39,12 +53,12 @@ class Lease:
     @property
     def wake_event(self) -> Item | None:
         """What ends the task's wait, byte for byte as it was posted; None once ``TaskWoken`` took it, or if nothing
-        has come. Asks the store. Keeps: wake-once."""
-        page = self._store.read(self.task_id, self.claim.last_seq - 1)
-        last = page.entries[-1].event if page.entries else None
-        if not isinstance(last, TaskSuspended):
+        has come. Reads the log and the inbox. Keeps: wake-once."""
+        desk = Desk(self._store, self.held, lambda reason, seq: None)
+        desk.load()
+        if desk.state.wake_on is None:
             return None
-        found = find_wake(last.wake_on, [(item.number, item.item) for item in page.unread])
+        found = find_wake(desk.state.wake_on, [(item.number, item.item) for item in desk.unread])
         return None if found is None else found[1]
 
 
@@ -60,6 +74,7 @@ class Dispatcher:
         self.queues = queues
         self.world: World = world or ThreadWorld()
         self._tokens: dict[str, Random] = {}
+        self._orders: Random | None = None
 
     def over(self, world: World, store: Store) -> Dispatcher:
         """The same queues, through another handle on the store."""
@@ -122,11 +137,31 @@ class Dispatcher:
             lease.held.cut("the store says that it was taken over or has lapsed")
         lease.held.check()
         lease.held.deadline = asked_at + lease_seconds
+        lease.held.inbox_seq = max(lease.held.inbox_seq, renewal.inbox_seq)
+        if renewal.ordered:
+            lease.held.order()
         return renewal.lease_until
 
-    def release(self, lease: Lease) -> Status:
-        """Give the task back at once; it becomes pending."""
+    def release(self, lease: Lease, *, consumed_wake_event: WakeEvent | None = None) -> Status:
+        """Give the task back at once; it becomes pending.
+
+        ``consumed_wake_event``: the wake the caller has dealt with. ``TaskWoken`` took it when it was written, so that
+        there is nothing left to mark: it is only compared with what the log says. Keeps: wake-once.
+
+        Raises:
+            BadInput: the last ``TaskWoken`` took another event; nothing changed.
+            InvalidLease.
+        """
+        if consumed_wake_event is not None:
+            self._check_consumed(lease.task_id, consumed_wake_event)
         return self.store.release(lease.claim)
+
+    def _check_consumed(self, task_id: str, event: WakeEvent) -> None:
+        page = self.store.read(task_id, after=max(0, self.store.task(task_id).last_seq - WAKE_LOOK_BACK))
+        woken = [entry.event.event for entry in page.entries if isinstance(entry.event, TaskWoken)]
+        if not woken or woken[-1] != event:
+            found = f"the last one is {woken[-1]}" if woken else "there is none"
+            raise BadInput("consumed_wake_event", f"no TaskWoken of this turn took {event}: {found}")
 
     def fail(self, lease: Lease, *, retryable: bool = True, reason: str | None = None) -> Failed:
         """An error escaped the step: bounded retry, then terminal with the reason in the log. Keeps: bounded."""
@@ -136,9 +171,39 @@ class Dispatcher:
         """Deliver a wake; whether it made the task claimable now. Early wakes are kept, repeats dropped."""
         return self.store.wake(task_id, event).made_ready
 
-    def post(self, task_id: str, event: WakeEvent, key: str | None = None) -> Posted:
+    def post(self, task_id: str, event: Item, key: str | None = None) -> Posted:
         """Deliver an item under a key of its own: a repeat is harmless."""
         return self.store.post(task_id, event, key)
+
+    def say(self, task_id: str, text: str, *, message_id: str, handle: str = NEXT_GOAL) -> Posted:
+        """What a person says to a task, or answers to its question with this handle. ``message_id`` tells a repeat.
+
+        Raises:
+            UnknownTask; BadInput: the text cannot be kept as it is.
+        """
+        return self.store.post(task_id, HumanResponseReceived(handle, text), f"human:{handle}:{message_id}")
+
+    def cancel(self, task_id: str, reason: str = "", *, key: str | None = None) -> Posted:
+        """End a task, from any process. One that nobody runs has ended when this returns; a running one hears of it
+        with its worker's next renewal. Repeat an unknown outcome with the same key. Keeps: terminal-is-final.
+
+        Raises:
+            UnknownTask.
+        """
+        return self.store.post(task_id, ControlReceived(CANCEL, reason), key or f"cancel:{self._unique()}")
+
+    def close(self, task_id: str, reason: str = "", *, key: str | None = None) -> Posted:
+        """Stop the turn of a task that can be spoken to: it rests until somebody says something. A one-shot task ends.
+
+        Raises:
+            UnknownTask.
+        """
+        return self.store.post(task_id, ControlReceived(CLOSE, reason), key or f"close:{self._unique()}")
+
+    def _unique(self) -> str:
+        if self._orders is None:
+            self._orders = self.world.random("orders")
+        return f"{self._orders.getrandbits(64):016x}"
 
     def requeue_stale(self) -> tuple[str, ...]:
         """Put tasks whose lease has lapsed back. Their ids."""

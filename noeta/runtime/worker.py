@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, TypeVar
 from noeta.core.errors import BadInput, CommitUnknown, Conflict, StoreUnavailable, UnreadableLog
 from noeta.core.lower import check_span
 from noeta.core.runner import Engine
-from noeta.core.runner.lease import QUOTA_EXCEEDED
+from noeta.core.runner.lease import ORDERED, QUOTA_EXCEEDED, Held
 from noeta.core.world import Event, Spawned, World
 from noeta.runtime.dispatcher import Dispatcher, Lease
 from noeta.runtime.leased import (
@@ -32,6 +32,9 @@ from noeta.runtime.signals import install_stop_signals
 from noeta.runtime.threads import ThreadWorld
 
 DEFAULT_SHUTDOWN_GRACE_S: Final = 30.0
+ORDER_GRACE_SECONDS: Final = 5.0
+"""How long a step may go on after it heard that its task is to end; then it is cut off, and the task ends so."""
+
 STORE_PAUSE_SECONDS_MAX: Final = 5.0
 """The longest pause between two tries while the store is unreachable."""
 
@@ -116,6 +119,7 @@ class WorkerLoop:
         self._sink = reliability_sink
         self._step_poll = step_poll_s
         self._next_goal_handle = next_goal_handle
+        self._now_fn = now_fn
         self._stop: Event = world.event()
         self._swept_at = self._polled_at = world.monotonic()
         self._failures = 0
@@ -182,7 +186,9 @@ class WorkerLoop:
         if not self._due(self._polled_at, self._timer_interval):
             return False
         self._polled_at = self._world.monotonic()
-        ids = self._ask("the timer poll", lambda: self._dispatcher.fire_due_timers(now=self._world.wall()))
+        # By the store's clock, unless the host replaced it: this machine's may be wrong. Keeps: timers-once.
+        now = None if self._now_fn is None else self._now_fn()
+        ids = self._ask("the timer poll", lambda: self._dispatcher.fire_due_timers(now=now))
         if ids:
             self._tell("timers_fired", None, count=len(ids), task_ids=ids)
         return ids is not None
@@ -226,8 +232,8 @@ class WorkerLoop:
         spawned = self._world.spawn(f"step {lease.task_id}", step)
         if self._await(spawned, lease):
             self._settle(lease, box[0] if box else None)
-        elif lease.held.lost == QUOTA_EXCEEDED:
-            self._ask("putting the task back", lambda: put_back_over_quota(self._dispatcher.store, lease.held))
+        else:
+            self._finish_for(lease)
 
     def _await(self, spawned: Spawned, lease: Lease) -> bool:
         """Whether the step ended; otherwise its claim is lost, or the grace ran out."""
@@ -239,6 +245,9 @@ class WorkerLoop:
             if held.lost is not None:
                 # The step may take long to notice; it can write nothing more, so nobody waits for it.
                 return self._world.wait_any([spawned.done], self._step_poll) is not None
+            if held.ordered_at is not None and self._world.monotonic() - held.ordered_at >= ORDER_GRACE_SECONDS:
+                held.cut(ORDERED)
+                continue
             waits = [spawned.done, held.changed]
             if stopped_at is None:
                 waits.append(self._stop)
@@ -250,6 +259,35 @@ class WorkerLoop:
                 self._abandon(lease)
                 return False
         return True
+
+    def _finish_for(self, lease: Lease) -> None:
+        """What is left to do under a claim that this worker itself took from its step."""
+        if lease.held.lost == QUOTA_EXCEEDED:
+            self._ask("putting the task back", lambda: put_back_over_quota(self._dispatcher.store, lease.held))
+        elif lease.held.lost == ORDERED:
+            self._obey(lease)
+
+    def _obey(self, lease: Lease) -> None:
+        """The step does not end although its task is to: end the task without it, under the same claim. The step's
+        handle is cut, so that nothing it still does is recorded."""
+        held = Held(self._world, self._dispatcher.store, lease.claim, lease.held.deadline)
+        held.inbox_seq = lease.held.inbox_seq
+        again = Lease(self._dispatcher.store, held)
+        self._process.keep(held)
+        try:
+            self._ask(
+                "ending a task whose step does not end",
+                lambda: run_leased_task(
+                    self._rt,
+                    again,
+                    prelude=_nothing,
+                    process=self._process,
+                    next_goal_handle=self._next_goal_handle,
+                    reliability_sink=self._sink,
+                ),
+            )
+        finally:
+            self._process.drop(held)
 
     def _on_stop(self, lease: Lease) -> None:
         """The loop was told to stop with this step in flight: let it finish. ``noeta worker`` cancels it."""
@@ -269,11 +307,7 @@ class WorkerLoop:
                 pass  # the process was cut off
             case Conflict():
                 _log.info("task %s: the claim %s is gone: %s", lease.task_id, lease.lease_id, result)
-                if lease.held.lost == QUOTA_EXCEEDED:
-                    self._ask(
-                        "putting the task back",
-                        lambda: put_back_over_quota(self._dispatcher.store, lease.held),
-                    )
+                self._finish_for(lease)
             case StoreUnavailable() | CommitUnknown():
                 self._process.trouble.failed(f"the step of task {lease.task_id}", result)
             case UnreadableLog():

@@ -1,33 +1,19 @@
-"""The states and moves of the race matrix: what a task can be, and every verb that writes.
+"""The states of the race matrix: what a task, and what a family of tasks can be.
 
-A scene is a script of store calls that leads any store to the same state. A move is one verb on that state,
-with everything it needs decided beforehand, so that it can be sent at any moment.
+A scene is a script of store calls that leads any store to the same state. What is raced in it is in `race_moves.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from noeta.core.events import ModelCalled, TaskCancelled, TaskCompleted, TaskSuspended, TaskWoken
-from noeta.core.store import (
-    Append,
-    Child,
-    Claim,
-    Commit,
-    Content,
-    Continue,
-    End,
-    NewTask,
-    Next,
-    Post,
-    PutBack,
-    Snapshot,
-    Store,
-    Suspend,
-)
+from noeta.core.events import ModelCalled, TaskSuspended
+from noeta.core.store import Child, Claim, Commit, Continue, NewTask, Next, PutBack, Store, Suspend
 from noeta.core.wake import (
+    BACKGROUND,
+    CLOSE,
     ControlReceived,
     ExternalEvent,
     SubtaskCompleted,
@@ -38,16 +24,27 @@ from noeta.core.wake import (
 
 START_SECONDS: Final = 1_700_000_000
 LEASE_SECONDS: Final = 60.0
+LONG_SECONDS: Final = 600.0
+"""A lease that outlives the other one, in scenes that take place later."""
+
 GO: Final = ExternalEvent("go", {"n": 1})
 BODY: Final = b"a body"
 """The one content that moves put."""
 VERSION: Final = "1"
 """The version of every snapshot that moves put."""
 
+CALLED: Final = ModelCalled("hash", 1)
+"""An entry that changes nothing but the log."""
+
 GROUP: Final = "group"
 BOTH: Final = SubtaskGroupCompleted(GROUP, members=2)
-ONE_CHILD: Final = ("t", "t.1-0.0")
-TWO_CHILDREN: Final = ("t", "t.1-0.0", "t.1-0.1")
+
+ROOT: Final = "t"
+CHILD: Final = "t.1-0.0"
+SECOND: Final = "t.1-0.1"
+GRANDCHILD: Final = f"{CHILD}.1-0.0"
+ADOPTED: Final = f"{CHILD}.2-0.0"
+"""Born by the child, in the background: its parent is the root."""
 
 SKIPPING: Final = frozenset({"claim", "renew", "fire_due_timers", "requeue_stale"})
 """Verbs that never wait for a row: they may treat one that another transaction holds as absent (renew: busy)."""
@@ -61,197 +58,165 @@ class Stage:
     seqs: dict[str, int]
 
 
+Act = Callable[[Store, Stage, str], object]
+"""What a move does, given the store, the stage, and a word that marks this attempt (its token, its key)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A state to race in. ``later_seconds``: how long after its building the race takes place."""
+    """A state to race in. ``parents``: each child and whose it is, in birth order. ``later_seconds``: how long after
+    its building the race takes place. ``whole``: every move is raced, and not only those
+    that a family hears of."""
 
     name: str
-    tasks: tuple[str, ...]
     build: Callable[[Store], dict[str, Claim]]
     later_seconds: int = 0
+    parents: tuple[tuple[str, str], ...] = ()
+    whole: bool = True
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Every task, the root first."""
+        return (ROOT, *(child for child, _ in self.parents))
+
+    def parent_of(self, task: str) -> str | None:
+        return dict(self.parents).get(task)
+
+    def children_of(self, task: str) -> tuple[str, ...]:
+        return tuple(child for child, parent in self.parents if parent == task)
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
     """One write verb. ``tasks``: the existing tasks whose rows it may hold. ``stores_bodies``: its effect is seen only
-    by reading contents and snapshots, too."""
+    by reading contents and snapshots, too. ``alone``: no other task hears of it, or as it does of another move, so that
+    it is raced in whole scenes only."""
 
     name: str
     verb: str
     tasks: tuple[str, ...]
-    act: Callable[[Store, Stage, str], object]
-    """store, stage, and a word that marks this attempt (its token, its key)."""
+    act: Act
     stores_bodies: bool = False
+    alone: bool = False
+
+
+ONE_CHILD: Final = ((CHILD, ROOT),)
+TWO_CHILDREN: Final = ((CHILD, ROOT), (SECOND, ROOT))
+THREE_GENERATIONS: Final = ((CHILD, ROOT), (GRANDCHILD, CHILD), (ADOPTED, ROOT))
 
 
 def scenes() -> tuple[Scene, ...]:
+    """One task in every state; a parent and its children; a root, its child, and what that child bore."""
+    limited = ExternalEvent("go", timeout_at=START_SECONDS + 1)
     return (
-        Scene("nothing", ("t",), lambda store: {}),
-        Scene("pending", ("t",), _pending),
-        Scene("running", ("t",), _running),
-        Scene("suspended", ("t",), lambda store: _suspended(store, Suspend(ExternalEvent("go")))),
-        Scene("kept", ("t",), lambda store: _suspended(store, Suspend(ExternalEvent("go"), keep=True))),
-        Scene("timer due", ("t",), lambda store: _suspended(store, Suspend(TimerFired(START_SECONDS + 1))), 10),
-        Scene("lapsed", ("t",), _running, 100),
-        Scene("parent waits", ONE_CHILD, lambda store: _family(store, ONE_CHILD, SubtaskCompleted(ONE_CHILD[1]))),
-        Scene("parent runs", ONE_CHILD, lambda store: _family(store, ONE_CHILD, None)),
-        Scene("parent waits for a group", TWO_CHILDREN, lambda store: _family(store, TWO_CHILDREN, BOTH)),
+        Scene("nothing", lambda store: {}),
+        Scene("pending", _pending),
+        Scene("running", _running),
+        Scene("suspended", lambda store: _suspended(store, Suspend(ExternalEvent("go")))),
+        Scene("kept", lambda store: _suspended(store, Suspend(ExternalEvent("go"), keep=True))),
+        Scene("timer due", lambda store: _suspended(store, Suspend(TimerFired(START_SECONDS + 1))), 10),
+        Scene("time limit over", lambda store: _suspended(store, Suspend(limited)), 10),
+        Scene("lapsed", _running, 100),
+        Scene("parent waits", lambda store: _parent_waits(store), 0, ONE_CHILD),
+        Scene("parent runs", lambda store: _family(store, ONE_CHILD), 0, ONE_CHILD),
+        Scene("parent waits for a group", _parent_waits_for_group, 0, TWO_CHILDREN, whole=False),
+        Scene("parent runs, children rest", _children_rest, 10, TWO_CHILDREN, whole=False),
+        Scene("parent lapsed", _parent_lapsed, 100, TWO_CHILDREN, whole=False),
+        Scene("parent waits for a lapsed child", lambda store: _parent_waits(store), 100, ONE_CHILD, whole=False),
+        Scene("root runs", lambda store: _generations(store, Continue()), 0, THREE_GENERATIONS, whole=False),
+        Scene("root waits", _root_waits, 0, THREE_GENERATIONS, whole=False),
     )
-
-
-def moves(scene: Scene) -> tuple[Move, ...]:
-    """Every write verb that makes sense here, on each task of the scene."""
-    found = [
-        *_task_free_moves(scene.tasks),
-        *(move for task in scene.tasks for move in _inbox_moves(task)),
-        *(_wake_with_result(scene.tasks[0], child, scene.tasks) for child in scene.tasks[1:]),
-    ]
-    if scene.name != "nothing":
-        for task in scene.tasks:
-            found += _owner_moves(task, scene.tasks)
-    return tuple(found)
-
-
-def _task_free_moves(tasks: tuple[str, ...]) -> list[Move]:
-    def create(goal: str) -> Callable[[Store, Stage, str], object]:
-        return lambda store, stage, word: store.create(NewTask("t", "agent", goal))
-
-    return [
-        Move("create", "create", ("t",), create("goal")),
-        Move("create other", "create", ("t",), create("other goal")),
-        Move("claim", "claim", tasks, lambda s, stage, word: s.claim(word, ["default"], LEASE_SECONDS, token=word)),
-        Move("claim many", "claim", tasks, lambda s, stage, word: s.claim(word, None, 1.0, token=word, limit=4)),
-        Move("fire_due_timers", "fire_due_timers", tasks, lambda s, stage, word: s.fire_due_timers()),
-        Move("requeue_stale", "requeue_stale", tasks, lambda s, stage, word: s.requeue_stale()),
-        Move("put_content", "put_content", (), lambda s, stage, word: s.put_content(BODY), stores_bodies=True),
-        *(_put_snapshot(tasks[-1], seq) for seq in (1, 2)),
-    ]
-
-
-def _put_snapshot(task: str, seq: int) -> Move:
-    """An older and a newer one: the newer must win in either order."""
-    snapshot = Snapshot(seq, VERSION, b"snapshot %d" % seq)
-    return Move(
-        f"put_snapshot {seq} {task}",
-        "put_snapshot",
-        (task,),
-        lambda s, stage, word: s.put_snapshot(task, snapshot),
-        stores_bodies=True,
-    )
-
-
-def _wake_with_result(parent: str, child: str, tasks: tuple[str, ...]) -> Move:
-    """What a parent waits for, from another hand than the child's own ending: both carry the same key."""
-    result = SubtaskCompleted(child, output="early", group_id=GROUP if tasks == TWO_CHILDREN else None)
-    return Move(f"wake {parent} with {child}", "wake", (parent,), lambda s, stage, word: s.wake(parent, result))
-
-
-def _inbox_moves(task: str) -> list[Move]:
-    return [
-        Move(f"post {task}", "post", (task,), lambda s, stage, word: s.post(task, GO)),
-        Move(f"post same key {task}", "post", (task,), lambda s, stage, word: s.post(task, GO, "key")),
-        Move(f"cancel {task}", "post", (task,), lambda s, stage, word: s.post(task, ControlReceived(), word)),
-        Move(f"wake {task}", "wake", (task,), lambda s, stage, word: s.wake(task, GO)),
-    ]
-
-
-def _owner_moves(task: str, tasks: tuple[str, ...]) -> list[Move]:
-    other = next((name for name in tasks if name != task), task)
-
-    def append(next: Next, *, entries: tuple[object, ...] = (), more: Mapping[str, object] | None = None) -> _Act:
-        def act(store: Store, stage: Stage, word: str) -> object:
-            claim = stage.claims[task]
-            commit = Commit(entries, next, claim.inbox_seq, **(more or {}))  # type: ignore[arg-type]
-            return store.append(claim, stage.seqs[task], commit)
-
-        return act
-
-    def child(goal: str) -> dict[str, object]:
-        return {"children": (Child(f"{task}.9-0.0", "agent", goal),)}
-
-    go = ExternalEvent("go")
-    called = ModelCalled("hash", 1)
-    post = {"posts": (Post(other, GO, "from " + task),)}
-    content = {"contents": (Content(BODY),)}
-    waits = (TaskSuspended(go),)
-    family = tasks[:1]  # an ending holds the parent's row, too
-    commits: list[tuple[str, _Act, tuple[str, ...]]] = [
-        ("continue", append(Continue(), entries=(called,)), ()),
-        ("take", append(Continue(), entries=(TaskWoken((1,), GO),)), ()),
-        ("suspend", append(Suspend(go), entries=waits), ()),
-        ("keep", append(Suspend(go, keep=True), entries=waits), ()),
-        ("put back", append(PutBack()), ()),
-        ("complete", append(End(TaskCompleted("done")), entries=(called,)), family),
-        ("cancelled", append(End(TaskCancelled("why"))), family),
-        ("with post", append(Continue(), entries=(called,), more=post), (other,)),
-        ("with child", append(Continue(), entries=(called,), more=child("goal")), ()),
-        ("with other child", append(Continue(), entries=(called,), more=child("other")), ()),
-        ("with content", append(Continue(), entries=(called,), more=content), ()),
-    ]
-    found = [
-        Move(f"append {name} {task}", "append", _held(task, *also), act, stores_bodies=name == "with content")
-        for name, act, also in commits
-    ]
-    found += [
-        Move(f"renew {task}", "renew", (task,), lambda s, stage, word: s.renew(stage.claims[task], LEASE_SECONDS)),
-        Move(f"release {task}", "release", (task,), lambda s, stage, word: s.release(stage.claims[task])),
-        Move(f"fail {task}", "fail", _held(task, *family), lambda s, stage, word: s.fail(stage.claims[task], "why")),
-        Move(
-            f"fail for good {task}",
-            "fail",
-            _held(task, *family),
-            lambda s, stage, word: s.fail(stage.claims[task], "why", retryable=False),
-        ),
-    ]
-    if task == tasks[-1] and len(tasks) > 1:
-        found.append(Move("append_many", "append_many", tuple(tasks), _append_both(tasks)))
-    return found
-
-
-_Act = Callable[[Store, Stage, str], object]
-
-
-def _held(*tasks: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(tasks))
-
-
-def _append_both(tasks: tuple[str, ...]) -> _Act:
-    def act(store: Store, stage: Stage, word: str) -> object:
-        commit = Commit((ModelCalled("hash", 1),))
-        # Children first: the store has to find the lock order itself.
-        return store.append_many([Append(stage.claims[t], stage.seqs[t], commit) for t in reversed(tasks)])
-
-    return act
 
 
 def _pending(store: Store) -> dict[str, Claim]:
     claims = _running(store)
-    store.release(claims["t"])
+    store.release(claims[ROOT])
     return claims
 
 
 def _running(store: Store) -> dict[str, Claim]:
-    store.create(NewTask("t", "agent", "goal"))
-    store.post("t", GO, "first")
-    return {"t": store.claim("w", ["default"], LEASE_SECONDS, token="scene").claims[0]}
+    """With an item to take, and an order that nobody has taken."""
+    store.create(NewTask(ROOT, "agent", "goal"))
+    store.post(ROOT, GO, "first")
+    store.post(ROOT, ControlReceived(CLOSE), "second")
+    return {ROOT: _claimed(store)}
 
 
 def _suspended(store: Store, next: Suspend) -> dict[str, Claim]:
-    store.create(NewTask("t", "agent", "goal"))
-    claim = store.claim("w", ["default"], LEASE_SECONDS, token="scene").claims[0]
+    store.create(NewTask(ROOT, "agent", "goal"))
+    claim = _claimed(store)
     store.append(claim, 1, Commit((TaskSuspended(next.wake_on),), next))
-    return {"t": claim}
+    return {ROOT: claim}
 
 
-def _family(store: Store, tasks: tuple[str, ...], wait: WakeCondition | None) -> dict[str, Claim]:
-    """A claimed parent that waits (None: runs) and its claimed children."""
-    parent, *children = tasks
+def _claimed(store: Store, lease_seconds: float = LEASE_SECONDS) -> Claim:
+    """The only task that may be claimed; its token says when it was."""
+    (claim,) = store.claim("w", ["default"], lease_seconds, token=f"scene {len(store.tasks())}").claims
+    return claim
+
+
+def _family(
+    store: Store,
+    parents: tuple[tuple[str, str], ...],
+    wait: WakeCondition | None = None,
+    *,
+    lease_seconds: float = LEASE_SECONDS,
+) -> dict[str, Claim]:
+    """A claimed root that waits (None: runs) and its claimed children."""
     group = GROUP if wait == BOTH else None
-    store.create(NewTask(parent, "agent", "goal"))
-    claims = {parent: store.claim("w", ["default"], LEASE_SECONDS, token="scene").claims[0]}
-    entries = (ModelCalled("hash", 1),) if wait is None else (TaskSuspended(wait),)
-    born = tuple(Child(child, "agent", "goal", group=group) for child in children)
-    store.append(claims[parent], 1, Commit(entries, Continue() if wait is None else Suspend(wait), children=born))
-    for child in children:
-        claims[child] = store.claim("w", ["default"], LEASE_SECONDS, token=f"scene of {child}").claims[0]
+    store.create(NewTask(ROOT, "agent", "goal"))
+    claims = {ROOT: _claimed(store)}
+    entries = (CALLED,) if wait is None else (TaskSuspended(wait),)
+    born = tuple(Child(child, "agent", "goal", group=group) for child, _ in parents)
+    store.append(claims[ROOT], 1, Commit(entries, Continue() if wait is None else Suspend(wait), children=born))
+    for child in born:
+        (claims[child.id],) = store.claim("w", ["default"], lease_seconds, token=f"scene {child.id}").claims
+    return claims
+
+
+def _parent_waits(store: Store) -> dict[str, Claim]:
+    return _family(store, ONE_CHILD, SubtaskCompleted(CHILD))
+
+
+def _parent_waits_for_group(store: Store) -> dict[str, Claim]:
+    return _family(store, TWO_CHILDREN, BOTH)
+
+
+def _children_rest(store: Store) -> dict[str, Claim]:
+    """One was put back for a while, one is kept by somebody whose lease is over: an order to end makes the first
+    claimable at once, and a cancel ends either."""
+    claims = _family(store, TWO_CHILDREN, lease_seconds=1.0)
+    store.append(claims[CHILD], 1, Commit((CALLED,), PutBack(50.0)))
+    store.append(claims[SECOND], 1, Commit((TaskSuspended(GO),), Suspend(GO, keep=True)))
+    return claims
+
+
+def _parent_lapsed(store: Store) -> dict[str, Claim]:
+    """Nobody runs the parent any more, somebody runs the first child, and the second waits."""
+    claims = _family(store, TWO_CHILDREN, lease_seconds=LONG_SECONDS)
+    store.append(claims[SECOND], 1, Commit((TaskSuspended(GO),), Suspend(GO)))
+    return claims
+
+
+def _generations(store: Store, next: Next) -> dict[str, Claim]:
+    """A root, its child, the child of that, and one that the child bore in the background: all claimed."""
+    store.create(NewTask(ROOT, "agent", "goal"))
+    claims = {ROOT: _claimed(store)}
+    store.append(claims[ROOT], 1, Commit((CALLED,), next, children=(Child(CHILD, "agent", "goal"),)))
+    claims[CHILD] = _claimed(store)
+    own = Child(GRANDCHILD, "agent", "goal", root=ROOT, depth=2)
+    adopted = Child(ADOPTED, "agent", "goal", group=BACKGROUND, parent=ROOT, root=ROOT, depth=2)
+    for child in (own, adopted):
+        last_seq = store.task(CHILD).last_seq
+        store.append(claims[CHILD], last_seq, Commit((CALLED,), children=(child,)))
+        claims[child.id] = _claimed(store)
+    return claims
+
+
+def _root_waits(store: Store) -> dict[str, Claim]:
+    """For its child, which waits for its own: what a cancel of the root ends goes down one generation."""
+    claims = _generations(store, Suspend(SubtaskCompleted(CHILD)))
+    last_seq = store.task(CHILD).last_seq
+    wait = SubtaskCompleted(GRANDCHILD)
+    store.append(claims[CHILD], last_seq, Commit((TaskSuspended(wait),), Suspend(wait)))
     return claims

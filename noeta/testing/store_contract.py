@@ -23,19 +23,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from noeta.testing.contract.background import BackgroundContract
 from noeta.testing.contract.bad_input import BadInputContract
 from noeta.testing.contract.birth import BirthContract
+from noeta.testing.contract.cancel import CancelContract
 from noeta.testing.contract.claims import ClaimsContract
+from noeta.testing.contract.closing import ClosingContract
 from noeta.testing.contract.contents import ContentsContract
 from noeta.testing.contract.endings import EndingsContract
 from noeta.testing.contract.family import FamilyContract
 from noeta.testing.contract.fence import FenceContract
 from noeta.testing.contract.inbox import InboxContract
 from noeta.testing.contract.leases import LeasesContract
+from noeta.testing.contract.orders import OrdersContract
 from noeta.testing.contract.races import RacesContract
 from noeta.testing.contract.reads import ReadsContract
+from noeta.testing.contract.results import ResultsContract
 from noeta.testing.contract.stage import Clock, ContractTests, Stage, StoreFactory
 from noeta.testing.contract.sweeps import SweepsContract
+from noeta.testing.contract.timeouts import TimeoutsContract
 from noeta.testing.contract.timers import TimersContract
 from noeta.testing.contract.transitions import TransitionsContract
 from noeta.testing.contract.waiting import WaitingContract
@@ -49,14 +55,20 @@ class StoreContract(
     InboxContract,
     WaitingContract,
     TimersContract,
+    TimeoutsContract,
     SweepsContract,
     EndingsContract,
+    CancelContract,
     FamilyContract,
+    ResultsContract,
+    BackgroundContract,
+    OrdersContract,
     ContentsContract,
     ReadsContract,
     TransitionsContract,
     BadInputContract,
     RacesContract,
+    ClosingContract,
 ):
     """Everything a store must do."""
 
@@ -132,10 +144,13 @@ DIFFERENCES: Final = (
 
 __all__ = [
     "DIFFERENCES",
+    "BackgroundContract",
     "BadInputContract",
     "BirthContract",
+    "CancelContract",
     "ClaimsContract",
     "Clock",
+    "ClosingContract",
     "ContentsContract",
     "ContractTests",
     "Difference",
@@ -144,12 +159,15 @@ __all__ = [
     "FenceContract",
     "InboxContract",
     "LeasesContract",
+    "OrdersContract",
     "RacesContract",
     "ReadsContract",
+    "ResultsContract",
     "Stage",
     "StoreContract",
     "StoreFactory",
     "SweepsContract",
+    "TimeoutsContract",
     "TimersContract",
     "TransitionsContract",
     "WaitingContract",

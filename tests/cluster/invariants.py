@@ -21,7 +21,10 @@ STORM_LAWS: Final = (
     "effect-at-most-once",
     "calls-pair",
     "same-request",
+    "children-once",
+    "timers-once",
     "bounded",
     "never-stuck",
+    "waiting-is-free",
 )
 """By key, in the order of the report."""

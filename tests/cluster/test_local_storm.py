@@ -36,6 +36,7 @@ def short_schedule() -> Schedule:
         Fault("ka", Kind.KILL_ALL, "*", After(4.0), down),
         Fault("k3", Kind.RESTART_SAME_NAME, "w3", After(6.0)),
         Fault("k4", Kind.KILL, "w4", After(7.5), down),
+        Fault("x1", Kind.CUT_AFTER_COMMIT, "w1", AtPoint("append.sent", 1, "w1")),
         Fault("d1", Kind.DB_KILL, "server", After(5.0), {"seconds": 0.5}),
         Fault("d2", Kind.DB_RESTART, "server", After(5.5), {"seconds": 0.5, "mode": "fast"}),
     )
@@ -80,8 +81,10 @@ def test_a_short_storm_is_valid_and_hurts(tmp_path: Path, store: str) -> None:
     assert results["storm"]["kills"] >= 2
     assert results["storm"]["kill_alls"] == 1
     assert results["storm"]["fired"]["unknown_landed"] == results["storm"]["fired"]["store_unavailable"] == 1
-    assert set(results["storm"]["refused"]) == {"db_kill", "db_restart"}
+    assert set(results["storm"]["refused"]) == {"cut_after_commit", "db_kill", "db_restart"}
     assert any(line.startswith("refused: db_kill: this store has no server") for line in lines)
+    assert any(line.startswith("refused: cut_after_commit: this store has no wire") for line in lines)
+    assert not any(line.startswith("wire:") for line in lines)
     assert {"kind", "version", "file", "kept"} <= run["store"].keys()
     assert "error" not in run
     assert (latest / "report.html").stat().st_size > 0

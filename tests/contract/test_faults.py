@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from noeta.backends.stores.around import WRITE_VERBS
 from noeta.core.errors import CommitUnknown, Conflict, InvalidLease, StoreUnavailable
-from noeta.core.events import ModelCalled, ModelReplied
-from noeta.core.store import Claim, Commit, NewTask
-from noeta.core.wake import HumanResponseReceived
+from noeta.core.events import ModelCalled, ModelReplied, TaskCancelled, TaskCompleted
+from noeta.core.store import Child, Claim, Commit, End, NewTask
+from noeta.core.task import Status
+from noeta.core.wake import ControlReceived, HumanResponseReceived, SubtaskCompleted
 from noeta.testing.contract.stage import at_once
 from noeta.testing.faults import Fault, FaultyStore, Kind
 from noeta.testing.store_contract import Stage
@@ -220,6 +223,51 @@ def test_calls_from_many_threads_are_all_counted(stage: Stage) -> None:
     assert sum(answer for answer in answers if isinstance(answer, int)) == 5
     assert store.calls("task") == 40
     assert store.unfired() == ()
+
+
+@pytest.mark.parametrize("kind", [Kind.UNAVAILABLE, Kind.NOT_LANDED, Kind.LANDED])
+@pytest.mark.parametrize("ends", ["append", "fail", "post"])
+def test_no_failure_comes_between_a_childs_end_and_its_parents_wake(stage: Stage, ends: str, kind: Kind) -> None:
+    """Whatever fails: before the end nothing has happened, and after it the parent is ready without another call.
+    Keeps: children-once, never-stuck. https://github.com/n8n-io/n8n/pull/31736
+    """
+    parent = stage.running()
+    wait = SubtaskCompleted("t.2-0.1")
+    stage.append(parent, children=(Child(wait.subtask_id, "agent", "goal"),))
+    stage.suspend(parent, wait)
+    child = stage.claim("w2")
+    if ends == "post":
+        stage.store.release(child)
+    everything = [Fault(Kind.UNAVAILABLE, verb, 1, times=1_000) for verb in WRITE_VERBS if verb != ends]
+    store = FaultyStore(stage.store, [Fault(kind, ends), Fault(Kind.UNAVAILABLE, ends, 2, times=1_000), *everything])
+    calls: dict[str, Callable[[], object]] = {
+        "append": lambda: store.append(child, 1, Commit(next=End(TaskCompleted("done")))),
+        "fail": lambda: store.fail(child, "boom", retryable=False),
+        "post": lambda: store.post(child.task_id, ControlReceived("cancel")),
+    }
+
+    with pytest.raises((StoreUnavailable, CommitUnknown)):
+        calls[ends]()
+
+    landed = kind is Kind.LANDED
+    assert (stage.row(child.task_id).status is Status.TERMINAL) == landed
+    assert stage.row().status is (Status.PENDING if landed else Status.SUSPENDED)
+    assert [getattr(item, "subtask_id", None) for item in stage.items()] == [wait.subtask_id] * landed
+
+
+def test_a_cancel_that_lands_late_ends_the_task_once(stage: Stage) -> None:
+    """An unknown cancel is sent again under its key. Keeps: terminal-is-final, taken-once."""
+    stage.create()
+    store = FaultyStore(stage.store, [Fault(Kind.LANDS_LATER, "post")])
+    with pytest.raises(CommitUnknown):
+        store.post("t", ControlReceived("cancel"), "cancel:1")
+    assert store.post("t", ControlReceived("cancel"), "cancel:1").outcome == "cancelled"
+
+    with stage.nothing_changes():
+        store.land_now()
+
+    assert len(store.landings) == 1
+    assert stage.endings() == [TaskCancelled()]
 
 
 @pytest.mark.parametrize(

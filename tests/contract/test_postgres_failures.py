@@ -261,6 +261,7 @@ def test_a_store_may_be_made_before_the_server_is_there() -> None:
     assert type(caught_by(lambda: store.tasks())) is StoreUnavailable
 
 
+@pytest.mark.holds("scale/check-inside-the-insert")
 def test_a_lease_that_ends_while_the_append_waits_is_over(pg_schema: tuple[str, str]) -> None:
     """The clock is read after the lock. Keeps: one-writer."""
     dsn, schema = pg_schema

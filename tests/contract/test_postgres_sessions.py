@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg import sql
+from psycopg import pq, sql
 
 from noeta.backends.stores import pg_commits
 from noeta.backends.stores.pg_connection import Connection, Settings, Value
@@ -23,9 +23,9 @@ from noeta.backends.stores.pg_migrate import migrate
 from noeta.backends.stores.pg_wire import bigint_array, text_array
 from noeta.backends.stores.postgres import PostgresStore
 from noeta.core import lower
-from noeta.core.events import ModelCalled, TaskSuspended
+from noeta.core.events import ModelCalled, TaskFailed, TaskSuspended
 from noeta.core.limits import ANSWER_BYTES_MAX
-from noeta.core.store import Append, Child, Claim, Commit, Continue, NewTask, Post, Snapshot, Suspend
+from noeta.core.store import Append, Child, Claim, Commit, Continue, End, NewTask, Post, Snapshot, Suspend
 from noeta.core.task import FAIL_BACKOFF, TAKEOVER_BACKOFF
 from noeta.core.wake import ExternalEvent, TimerFired
 from tests.contract.postgres_stores import QUICK, claimed, open_store
@@ -154,6 +154,7 @@ def test_a_session_that_was_reset_prepares_anew(pg_schema: tuple[str, str]) -> N
         assert store.task("t").last_seq == 2
 
 
+@pytest.mark.holds("scale/check-inside-the-insert", "scale/several-hosts")
 def test_the_clock_is_one_function(pg_schema: tuple[str, str]) -> None:
     """Replace its body, and every instant the store writes and compares follows."""
     dsn, schema = pg_schema
@@ -170,8 +171,8 @@ def test_the_clock_is_one_function(pg_schema: tuple[str, str]) -> None:
 
 
 WRITES = (
-    *("create", "claim", "renew", "release", "append", "append_many", "fail", "post", "wake"),
-    *("fire_due_timers", "requeue_stale"),
+    *("create", "claim", "renew", "release", "append", "append_family", "append_many", "fail", "post", "cancel"),
+    *("wake", "fire_due_timers", "requeue_stale"),
 )
 
 
@@ -190,6 +191,8 @@ def test_a_client_that_never_reads_its_answer_holds_no_lock(pg_schema: tuple[str
             pass
 
         wait_until_unlocked(dsn, schema, QUICK.statement_timeout_seconds)
+        answer = frozen.pgconn.get_result()  # what was sent was a call that the server understood
+        assert answer is not None and answer.status == pq.ExecStatus.TUPLES_OK
         frozen.close()
 
 
@@ -294,6 +297,8 @@ def sent(verb: str, claim: Claim) -> list[Value]:
     """The parameters of one call of each verb on this claim's task."""
     commit = Commit(CALLED.entries, posts=(Post(claim.task_id, GO, "key"),))
     write = lower.lower_commit(claim, 1, commit)
+    ends = lower.lower_commit(claim, 1, Commit(next=End(TaskFailed("why"))))
+    order: list[Value] = [lower.CASCADE_KEY, lower.CASCADE_BODY]
     fence: list[Value] = [claim.task_id, claim.epoch, claim.token]
     none = text_array([])
     return {
@@ -315,8 +320,10 @@ def sent(verb: str, claim: Claim) -> list[Value]:
         "renew": [text_array([claim.task_id]), bigint_array([claim.epoch]), text_array([claim.token]), 60_000_000],
         "release": fence,
         "append": pg_commits.bind_append(write),
+        "append_family": [*pg_commits.bind_append(ends), *pg_commits.bind_family(ends)],
         "append_many": pg_commits.bind_many([lower.lower_commit(claim, 1, CALLED)]),
-        "fail": [*fence, False, 3, bigint_array(FAIL_BACKOFF), '{"type":"TaskFailed"}', None, None, None, None, None],
+        "fail": [*fence, False, 3, bigint_array(FAIL_BACKOFF), '{"type":"TaskFailed"}', *[None] * 5, *order],
+        "cancel": [claim.task_id, "key", "{}", '{"type":"TaskCancelled"}', *[None] * 5, *order],
         "post": [claim.task_id, "key", "{}", "event:go", None],
         "wake": [claim.task_id, "{}", "event:go", None],
         "fire_due_timers": [100, 6000],

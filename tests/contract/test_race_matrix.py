@@ -14,12 +14,11 @@ from noeta.testing.race_matrix import (
     Arena,
     Report,
     default_isolation,
-    first_of_its_verbs,
     race_level,
     run_matrix,
-    spans,
 )
-from noeta.testing.race_scenes import SKIPPING, Move, Scene, moves, scenes
+from noeta.testing.race_moves import first_of_its_verbs, moves, spans
+from noeta.testing.race_scenes import SKIPPING, Move, Scene, scenes
 
 SCENES = {scene.name: scene for scene in scenes()}
 
@@ -54,6 +53,21 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
         "v_missing := v_row.wake_missing - 1;",
         "v_missing := v_missing - 1;",
     ),
+    "cancel without the row lock": (
+        "pending",
+        "WHERE t.id = ANY (p_ids || v_children) ORDER BY t.id FOR UPDATE;",
+        "WHERE t.id = ANY (p_ids || v_children) ORDER BY t.id;",
+    ),
+    "an adopted child never asks whether its root lives": (
+        "root runs",
+        "IF v_parent_lives IS NOT TRUE THEN",
+        "IF false THEN",
+    ),
+    "an adopted child asks without the lock of its root": (
+        "root runs",
+        "p_post_task || p_child_parent || p_task_id, CASE",
+        "p_post_task || p_task_id, CASE",
+    ),
     "no expected_seq": ("running", "IF v_row.last_seq <> p_expected_seq THEN", "IF false THEN"),
 }
 """Planted bugs: the scene that shows it, the SQL replaced, and by what."""
@@ -70,7 +84,23 @@ STALE_VARIABLE = (
     "    v_refused text[] := ARRAY[]::text[];\n    v_stale bigint;\n",
 )
 
+CANCEL_READS = """\
+    SELECT t.* INTO v_row FROM {schema}.task t WHERE t.id = p_task_id FOR UPDATE;
+    IF NOT FOUND THEN
+        o_outcome := 'unknown';
+        RETURN;
+    END IF;
+    IF v_row.parent"""
+
+ROOT_IS_WRITTEN = """\
+        UPDATE {schema}.task t SET inbox_seq = t.inbox_seq WHERE t.id = p_child_parent[i]
+        RETURNING t.status <> 'terminal' INTO v_parent_lives;"""
+ROOT_IS_READ = """\
+        SELECT t.status <> 'terminal' INTO v_parent_lives FROM {schema}.task t WHERE t.id = p_child_parent[i];"""
+
 MORE: dict[str, list[tuple[str, str]]] = {
+    "cancel without the row lock": [(CANCEL_READS, CANCEL_READS.replace(" FOR UPDATE;", ";"))],
+    "an adopted child asks without the lock of its root": [(ROOT_IS_WRITTEN, ROOT_IS_READ)],
     "suspend reads a stale inbox": [STALE_INBOX, STALE_VARIABLE],
     "a group counts before the lock": [
         ("t.id = ANY (p_post_task || p_task_id) ORDER BY", "t.id = p_task_id ORDER BY"),
@@ -93,15 +123,26 @@ def all_pairs(a: Move, b: Move) -> bool:
 
 
 def ends(move: Move) -> bool:
-    return move.verb == "fail" or move.name.startswith(("append complete", "append cancelled", "wake t with"))
+    """Whether others of its family hear of it."""
+    return move.verb in ("cancel", "fail", "append_family") or move.name.startswith("wake t with")
 
 
-WANTED: dict[str, Callable[[Move, Move], bool]] = {
-    "parent waits": spans,
-    "parent runs": spans,
-    "parent waits for a group": lambda a, b: spans(a, b) and ends(a) and (ends(b) or b.verb in SKIPPING),
-}
-"""Which pairs a scene of several tasks races here: the others are those of the scenes of one task."""
+def meets(move: Move) -> bool:
+    """What an end may meet: another one, what looks at its children or at its parent, and what bears more of them."""
+    return (
+        ends(move) or move.verb in SKIPPING or move.name.startswith(("append with child", "append suspend on children"))
+    )
+
+
+def of_a_family(a: Move, b: Move) -> bool:
+    return spans(a, b) and ends(a) and meets(b)
+
+
+def wanted_of(scene: Scene) -> Callable[[Move, Move], bool]:
+    """Which pairs are raced here: those of one task, and those that span a family, one of them an end."""
+    if len(scene.tasks) == 1:
+        return all_pairs
+    return spans if scene.name == "parent runs" else of_a_family
 
 
 @pytest.mark.slow
@@ -112,7 +153,7 @@ def test_every_pair_equals_one_of_its_two_orders(pg_schema: tuple[str, str], nam
     Keeps: one-writer, taken-once, wake-once, terminal-is-final, gapless-log, children-once.
     """
     scene = SCENES[name]
-    wants = WANTED.get(name, all_pairs)
+    wants = wanted_of(scene)
     report = race(*pg_schema, scene, commits_only=name != "running", wants=wants)
 
     wanted = sum(itertools.starmap(wants, itertools.product(moves(scene), repeat=2)))
@@ -122,8 +163,8 @@ def test_every_pair_equals_one_of_its_two_orders(pg_schema: tuple[str, str], nam
 
 
 def test_every_verb_that_writes_is_raced_against_every_other() -> None:
-    writes = {"create", "claim", "renew", "release", "append", "append_many", "fail", "post", "wake"}
-    writes |= {"fire_due_timers", "requeue_stale", "put_content", "put_snapshot"}
+    writes = {"create", "claim", "renew", "release", "append", "append_family", "append_many", "fail", "post"}
+    writes |= {"cancel", "wake", "fire_due_timers", "requeue_stale", "put_content", "put_snapshot"}
     chosen = first_of_its_verbs(SCENES["parent runs"])
     pairs = [(a.verb, b.verb) for a, b in itertools.product(moves(SCENES["parent runs"]), repeat=2) if chosen(a, b)]
 
@@ -136,13 +177,37 @@ def test_every_verb_that_writes_is_raced_against_every_other() -> None:
 def test_the_fence_does_not_lean_on_the_default_isolation(pg_schema: tuple[str, str], level: str, pinned: bool) -> None:
     """As the database's default, and also with the session's own pin removed: run again, never wrong."""
     dsn, schema = pg_schema
-    family = SCENES["parent runs"]
+    family, tree = SCENES["parent runs"], SCENES["root runs"]
+    chosen = ((SCENES["running"], all_pairs), (family, first_of_its_verbs(family)), (tree, adopts_while_it_ends))
     with default_isolation(dsn, level):
-        for scene, wants in ((SCENES["running"], all_pairs), (family, first_of_its_verbs(family))):
+        for scene, wants in chosen:
             report = race(dsn, f"{schema}_{len(scene.tasks)}", scene, pinned=pinned, commits_only=True, wants=wants)
 
             assert not report.disagreements, report.disagreements[0]
             assert report.rerun == 0 or not pinned
+
+
+@pytest.mark.slow
+def test_a_root_that_is_locked_and_not_written_is_ended_from_an_old_snapshot(pg_schema: tuple[str, str]) -> None:
+    """What the pin hides: the second line of defence is seen to be missing."""
+    dsn, schema = pg_schema
+    with default_isolation(dsn, "repeatable read"):
+        report = race(
+            dsn,
+            schema,
+            SCENES["root runs"],
+            patches=[(ROOT_IS_WRITTEN, ROOT_IS_READ)],
+            pinned=False,
+            commits_only=True,
+            wants=adopts_while_it_ends,
+        )
+
+    assert report.disagreements, report
+
+
+def adopts_while_it_ends(a: Move, b: Move) -> bool:
+    """The root's row is locked by who bears a child for it; a snapshot of before must not do for who ends it."""
+    return spans(a, b) and ends(b) and a.name.startswith("append with adopted")
 
 
 @pytest.mark.slow
@@ -162,7 +227,7 @@ def test_the_command_races_what_it_is_asked_for(pg_dsn: str) -> None:
 def test_a_planted_bug_is_caught(pg_schema: tuple[str, str], bug: str) -> None:
     scene, old, new = MUTANTS[bug]
     patches = [(old, new), *MORE.get(bug, [])]
-    wants = WANTED.get(scene, all_pairs)
+    wants = wanted_of(SCENES[scene])
 
     report = race(*pg_schema, SCENES[scene], patches=patches, commits_only=True, disagreements_max=1, wants=wants)
 

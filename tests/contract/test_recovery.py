@@ -360,6 +360,7 @@ def test_renewals_that_keep_failing_give_the_task_up_by_the_workers_own_clock(st
     keeper.stop()
 
 
+@pytest.mark.holds("guarantee/reclaimed-cannot-write")
 @pytest.mark.parametrize("occurrence", range(1, 6))
 def test_a_worker_whose_append_is_refused_writes_nothing_more(stage: Stage, occurrence: int) -> None:
     """Keeps: one-writer, effect-at-most-once."""
@@ -519,6 +520,7 @@ def test_a_death_while_recovering_is_recovered_from(stage: Stage) -> None:
     assert n > 5
 
 
+@pytest.mark.holds("guarantee/exactly-once", "wake/survives-a-death", "wake/not-written-twice")
 def test_a_death_at_any_point_around_a_wake_wakes_once(stage: Stage) -> None:
     """Keeps: wake-once."""
     n = 0

@@ -18,7 +18,7 @@ from noeta.backends.stores.sqlite import SqliteStore
 from noeta.backends.stores.sqlite_schema import SCHEMA, STORE, load_names
 from noeta.core.events import ToolFinished
 from noeta.core.store import Claim, Commit, NewTask
-from noeta.core.wake import ExternalEvent
+from noeta.core.wake import ControlReceived, ExternalEvent
 from noeta.testing.clock import ManualClock
 from tests.contract.sqlite_files import claimed, opened
 
@@ -36,11 +36,13 @@ INDEXES = {
     "rested": "task_rested",
     "lapsed": "task_lapsed",
     "timers": "task_timer",
+    "children": "task_parent",
     "put_task": "PRIMARY KEY",
     "put_counts": "PRIMARY KEY",
     "entries": "sqlite_autoindex_entry_1",
     "add_timer": "PRIMARY KEY",
     "number_of_key": "item_dedupe_key",
+    "has_order": "item_order",
     "is_unread": "sqlite_autoindex_item_1",
     "unread": "item_unread",
     "unread_of_wake_key": "item_unread",
@@ -149,6 +151,7 @@ def verbs(store: SqliteStore, clock: ManualClock) -> dict[str, Callable[[], obje
         "sweep": store.requeue_stale,
         "claim a lapsed one": lambda: store.claim("w", ["default"], LEASE),
         "empty claim": lambda: store.claim("w", ["nothing"], LEASE),
+        "cancel": lambda: store.post("ready7", ControlReceived("cancel")),
     }
 
 

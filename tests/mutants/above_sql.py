@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.mutant import LOOP_ENDS, RUNNER, SIM_ONLY, Lines, Mutant, Quick
-
-CALLS: Final = "noeta.core.runner.calls"
+from tests.mutants.mutant import CALLS, DESK, LOOP_ENDS, RUNNER, SIM_ONLY, Lines, Mutant, Quick
 
 ABOVE_SQL: Final = (
     Mutant(
@@ -20,7 +18,7 @@ ABOVE_SQL: Final = (
                 "Runner._recover",
                 (
                     (
-                        'self._note(StepAttemptAbandoned(min(started + model), "auto_redrive"))',
+                        'self._desk.note(StepAttemptAbandoned(_open_from(interrupted), "auto_redrive"))',
                         "self._state.model_called_seq = None",
                     ),
                 ),
@@ -75,8 +73,8 @@ ABOVE_SQL: Final = (
         "runner",
         python=(
             Lines(
-                RUNNER,
-                "Runner._seen",
+                DESK,
+                "Desk._seen",
                 (("if isinstance(next, Suspend):", "if False and isinstance(next, Suspend):"),),
             ),
         ),
@@ -93,7 +91,7 @@ ABOVE_SQL: Final = (
             Lines(
                 RUNNER,
                 "Runner._call_model",
-                (("        self._flush(Continue())\n        self._world", "        self._world"),),
+                (("        self._desk.flush(Continue())\n        self._world", "        self._world"),),
             ),
         ),
         laws=("script-finished", "calls-pair", "same-request", SIM_ONLY),
@@ -174,8 +172,8 @@ ABOVE_SQL: Final = (
                 "_take",
                 (
                     (
-                        "        case HumanResponseReceived():\n            text = item.text\n",
-                        "        case HumanResponseReceived():\n            return\n",
+                        "    text, _ = told(item)\n",
+                        "    text, _ = told(item)\n    if isinstance(item, HumanResponseReceived):\n        return\n",
                     ),
                 ),
             ),

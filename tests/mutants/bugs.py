@@ -10,11 +10,11 @@ from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any, Final
 
-from noeta.core import lower
+from noeta.core import codec, lower
 from noeta.core.ids import micros
 from noeta.core.lower import Write
-from noeta.core.store import Appended, Claim, Commit
-from noeta.core.task import Cause, Shape, Status
+from noeta.core.store import Appended, Claim, Commit, Continue, End
+from noeta.core.task import Cause, Keeps, Shape, Status
 
 LATER_SECONDS: Final = 0.02
 """How long after its answer an append is sent, where that is the bug."""
@@ -151,9 +151,65 @@ def append_acknowledged_first(append: Any) -> Any:
     return at_once
 
 
+# -- apart from the append --------------------------------------------------------------------------------------
+
+
+def children_born_first(flush: Any) -> Any:
+    """Children are created in a commit of their own, before the one that says so."""
+
+    def born(desk: Any, *args: Any, **more: Any) -> Any:
+        if desk._children:
+            first = Commit((), Continue(), desk._inbox_seen, tuple(desk._children))
+            desk._held.append(desk._durable_seq, first)
+            desk._children = []
+        return flush(desk, *args, **more)
+
+    return born
+
+
+def posts_sent_first(flush: Any) -> Any:
+    """What a tool posts is sent in a commit of its own, before the one that says so, and under no key."""
+
+    def sent(desk: Any, *args: Any, **more: Any) -> Any:
+        if desk._posts:
+            unkeyed = tuple(replace(post, key=None) for post in desk._posts)
+            desk._held.append(desk._durable_seq, Commit((), Continue(), desk._inbox_seen, (), unkeyed))
+            desk._posts = []
+        return flush(desk, *args, **more)
+
+    return sent
+
+
+# -- a child's result, told apart ------------------------------------------------------------------------------
+
+
+def append_and_then_tell(append: Any) -> Any:
+    """After an append that ended a child, its parent is told, by whoever is still there to do so."""
+
+    def told(held: Any, expected_seq: int, commit: Commit) -> Appended:
+        appended: Appended = append(held, expected_seq, commit)
+        claim, ending = held.claim, commit.next
+        if isinstance(ending, End) and claim.parent is not None and appended.status is Status.TERMINAL:
+            result = lower.lower_result(claim.task_id, claim.parent, claim.group, ending.entry)
+            held._store.post(claim.parent, codec.decode_item(result.body), result.key)
+        return appended
+
+    return told
+
+
 # -- the table -------------------------------------------------------------------------------------------------
 
 
 def transitions_that_keep_the_epoch(table: Any) -> Any:
     """The transition table, with a claim that leaves the epoch as it was."""
     return {**table, Cause.CLAIM: replace(table[Cause.CLAIM], raises_epoch=False)}
+
+
+def transitions_that_cancel_under_the_epoch(table: Any) -> Any:
+    """The transition table, with a cancel that leaves the epoch as it was."""
+    return {**table, Cause.CANCEL: replace(table[Cause.CANCEL], raises_epoch=False)}
+
+
+def transitions_that_hold_a_wait(table: Any) -> Any:
+    """The transition table, with a wait that leaves worker, token and lease as they were."""
+    return {**table, Cause.SUSPEND: replace(table[Cause.SUSPEND], owner=Keeps.UNCHANGED)}

@@ -1,9 +1,9 @@
 """The four detectors, each in a process of its own with a deadline: what does it say of this bug?
 
-``contract``: the store contract on both stores, and the tests of recovery. ``race``: the race matrix. ``sim``: every
-strike of every case, then seeds. ``storm``: real workers, real Postgres, and only the laws to judge. A bug is caught
-when the answer is ``invalid`` for the right reason: a law that the catalogue names for it, a pair that no order
-explains, a test that the sound code passes.
+``contract``: the store contract on both stores, and the tests of recovery. ``race``: the race matrix. ``sim``: the
+strikes that the catalogue names, then every strike of every case, then seeds. ``storm``: real workers, real Postgres,
+and only the laws to judge. A bug is caught when the answer is ``invalid`` for the right reason: a law that the
+catalogue names for it, a pair that no order explains, a test that the sound code passes.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from tests.mutants.answer import Answer, heard
 from tests.mutants.catalogue import Detector, Mutant
+from tests.mutants.mutant import MEMORY
 from tests.mutants.plant import VARIABLE
 
 ROOT: Final = Path(__file__).parents[2]
@@ -33,6 +34,7 @@ SESSION_TESTS: Final = ("tests/contract/test_postgres_sessions.py",)
 RECOVERY_TESTS: Final = (
     "tests/contract/test_recovery.py",
     "tests/unit/core",
+    "tests/unit/plugins",
     "tests/unit/runtime",
     "tests/unit/scripted_model/test_on_the_runner.py",
 )
@@ -130,10 +132,18 @@ def _race(mutant: Mutant) -> Answer:
 def _sim(mutant: Mutant) -> Answer:
     if mutant.where == "server" or not mutant.python:
         return Answer("", what="needs a real server")
+    if mutant.quick.sim is not None:
+        answer = _probe(
+            "sim_probe", [mutant.name, str(SIM_SECONDS), "exhaustion", "/".join(mutant.quick.sim)], SIM_SECONDS + 30
+        )
+        if answer.caught:
+            return answer
     return _probe("sim_probe", [mutant.name, str(SIM_SECONDS), "all"], SIM_SECONDS + 30)
 
 
 def _storm(mutant: Mutant) -> Answer:
+    if not mutant.sql and all(patch.module == MEMORY for patch in mutant.python):
+        return Answer("", what="planted in the memory store alone")
     said: list[str] = []
     answer = Answer("unknown")
     for number, (seed, seconds, tasks) in enumerate(STORM_TRIES, start=1):

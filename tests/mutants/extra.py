@@ -105,11 +105,11 @@ EXTRA: Final = (
                 "MemoryStore._post",
                 (
                     (
-                        "        number = row.inbox_seq + 1\n",
+                        "        self._put_item(task, item, row.inbox_seq + 1, now)\n",
                         (
                             "        if row.status is Status.RUNNING:\n"
                             '            return "stored"\n'
-                            "        number = row.inbox_seq + 1\n"
+                            "        self._put_item(task, item, row.inbox_seq + 1, now)\n"
                         ),
                     ),
                 ),
@@ -126,9 +126,12 @@ EXTRA: Final = (
         "store",
         sql=(
             (
-                "    END IF;\n    SELECT t.* INTO v_row FROM {schema}.task t WHERE t.id = p_task_id FOR UPDATE;\n",
                 (
-                    "    END IF;\n"
+                    "ANY (p_post_task || p_task_id) ORDER BY t.id FOR UPDATE;\n    END IF;\n"
+                    "    SELECT t.* INTO v_row FROM {schema}.task t WHERE t.id = p_task_id FOR UPDATE;\n"
+                ),
+                (
+                    "ANY (p_post_task || p_task_id) ORDER BY t.id FOR UPDATE;\n    END IF;\n"
                     "    WITH locked AS MATERIALIZED (\n"
                     "        SELECT t.* FROM {schema}.task t WHERE t.id = p_task_id FOR UPDATE\n"
                     "    ), inbox AS MATERIALIZED (\n"

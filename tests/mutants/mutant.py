@@ -15,6 +15,9 @@ Edit = tuple[str, str]
 
 MEMORY: Final = "noeta.backends.stores.memory"
 RUNNER: Final = "noeta.core.runner.runner"
+DESK: Final = "noeta.core.runner.desk"
+CALLS: Final = "noeta.core.runner.calls"
+LOWER: Final = "noeta.core.lower"
 SIM_ONLY: Final = "comes-to-an-end"
 """The simulator's own finding: a run that came to no end."""
 

@@ -183,15 +183,16 @@ FOURTEEN: Final = (
                 (
                     (
                         (
-                            "        self._note(ToolStarted(call.call.id, call.starts + 1))\n"
-                            "        self._flush(Continue())\n"
-                            "        self._note(calls.run_call(self._engine, self._world, self._held, call))\n"
+                            "        self._desk.note(ToolStarted(call.call.id, call.starts + 1))\n"
+                            "        self._desk.flush(Continue())\n"
+                            "        self._record(calls.run_call(self._engine, self._world, self._held, self._state,"
+                            " call))\n"
                         ),
                         (
                             "        call.starts += 1\n"
-                            "        finished = calls.run_call(self._engine, self._world, self._held, call)\n"
-                            "        self._note(ToolStarted(call.call.id, call.starts))\n"
-                            "        self._note(finished)\n"
+                            "        done = calls.run_call(self._engine, self._world, self._held, self._state, call)\n"
+                            "        self._desk.note(ToolStarted(call.call.id, call.starts))\n"
+                            "        self._record(done)\n"
                         ),
                     ),
                 ),

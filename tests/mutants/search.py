@@ -28,12 +28,16 @@ from tests.mutants.detectors import probe_json
 RESULTS: Final = Path(__file__).with_name("search.json")
 BY: Final = ("exhaustion", "random", "pct")
 SECONDS: Final = 60.0
+EXHAUSTION_SECONDS: Final = 300.0
+"""The set is played in one order, and the scripts that wait and delegate come last."""
 SCHEDULES_MEDIAN_MAX: Final = 200
 SMALL_MEDIAN_MAX: Final = 3
 
 EXCEPTIONS: Final = {
     "claim-without-row-lock": "the memory store has one lock and the simulator one thread: a race for the race matrix",
     "token-not-checked": "no behaviour of its own: the epoch, which is compared, differs whenever the token does",
+    "repeated-wake-stored": "clients post under keys of their own; the key that a store derives is for the contract",
+    "order-not-heard": "no law says how soon a step must hear: it ends by itself, only later; for the tests of workers",
     "no-expected-seq": "two appends under one claim: no worker of this version makes them; for the contract",
 }
 """Planted in Python, and not to be seen from above the store: why, and who sees them instead."""
@@ -54,9 +58,9 @@ def main(arguments: Sequence[str]) -> int:
         with ThreadPoolExecutor(asked.jobs) as pool:
             for name, cells in zip(names, pool.map(look, names), strict=True):
                 found["bugs"][name] = cells
+                found |= {"commit": commit(), "date": datetime.now(UTC).isoformat(timespec="seconds")}
+                RESULTS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
                 print(line(name, cells), flush=True)
-        found |= {"commit": commit(), "date": datetime.now(UTC).isoformat(timespec="seconds")}
-        RESULTS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
     else:
         print("\n".join(line(name, found["bugs"][name]) for name in names))
     told = list(judged({name: found["bugs"][name] for name in names}))
@@ -66,7 +70,10 @@ def main(arguments: Sequence[str]) -> int:
 
 def look(name: str) -> dict[str, Any]:
     """Everything about one bug."""
-    cells: dict[str, Any] = {by: probe_json("sim_probe", [name, str(SECONDS), by], SECONDS + 60) for by in BY}
+    cells: dict[str, Any] = {}
+    for by in BY:
+        seconds = EXHAUSTION_SECONDS if by == "exhaustion" else SECONDS
+        cells[by] = probe_json("sim_probe", [name, str(seconds), by], seconds + 60)
     shrunk = probe_json("shrink_probe", [name, str(SECONDS)], 4 * SECONDS)
     shrunk["holds"] = all(
         (

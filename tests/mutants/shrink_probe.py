@@ -27,7 +27,8 @@ def main(name: str, seconds: float, save: Path | None = None) -> dict[str, Any]:
     """What a bug shrinks to.
 
     ``found``: the first execution that shows it by a law that the catalogue names, of random seeds or, where none of
-    them does in time, of the exhaustive set; None: none did, and the rest is not there.
+    them does in time, of the strikes that the catalogue names, then of the exhaustive set; None: none did, and the
+    rest is not there.
     ``before``, ``after``: faults, tasks, messages, workers, turns, steps. ``repeats``: two replays of the result gave
     the same trace and broke the law. ``smaller``: by the shrinker's order. ``under_bug``, ``on_true_code``: how pytest
     ended on the printed test, ``passed`` or ``failed``. ``story``: its lines.
@@ -80,9 +81,10 @@ def main(name: str, seconds: float, save: Path | None = None) -> dict[str, Any]:
 
 def _first(mutant: Mutant, seconds: float) -> tuple[str, Any, list[str]] | None:
     """The first execution that breaks what the bug is known to break: where, its result, the laws."""
-    for strategy in ("random", "exhaustion"):
+    quick = () if mutant.quick.sim is None else ("/".join(mutant.quick.sim),)
+    for strategy, only in (("random", ()), ("exhaustion", quick), ("exhaustion", ())):
         began = time.monotonic()
-        for where, result in executions(strategy):
+        for where, result in executions(strategy, *only):
             guilty = sorted(result.convicted & mutant.convicting, key=lambda law: (law != mutant.promise, law))
             if guilty:
                 return where, result, guilty

@@ -47,9 +47,9 @@ def main(name: str, seconds: float, strategy: str, *only: str) -> Answer:
 def executions(strategy: str, *only: str) -> Iterator[tuple[str, Any]]:
     """The executions of a strategy, in order, each with words for where it stands."""
     from noeta.chaos.schedule import from_json
+    from noeta.chaos.sim.cases import CASES
     from noeta.chaos.sim.modes import MODES
     from noeta.chaos.sim.replay import replay
-    from noeta.chaos.sim.scripts import CASES
     from noeta.chaos.sim.seeded import Strategy, run_seed
 
     assert strategy in STRATEGIES, strategy
@@ -76,10 +76,10 @@ def executions(strategy: str, *only: str) -> Iterator[tuple[str, Any]]:
 
 def _strikes(case: str, *modes: str) -> Iterator[tuple[str, object]]:
     """The case without a strike, and with every strike of these modes."""
+    from noeta.chaos.sim.cases import CASES
     from noeta.chaos.sim.exhaustive import SKEWS, mode_executions
     from noeta.chaos.sim.modes import MODES
     from noeta.chaos.sim.run import Execution
-    from noeta.chaos.sim.scripts import CASES
 
     one = CASES[case]
     calm = Execution(one, skews=SKEWS).run()

@@ -16,20 +16,23 @@ import pytest
 
 from invariants.catalogue import LAWS, PROMISES
 from noeta.backends.stores.sql_loader import load_migrations
+from noeta.chaos.sim.cases import CASES
 from noeta.chaos.sim.modes import MODES
-from noeta.chaos.sim.scripts import CASES
 from noeta.testing.race_scenes import scenes
 from tests.mutants.answer import Answer, heard
 from tests.mutants.catalogue import BY_NAME, MUTANTS, Lines, Mutant
+from tests.mutants.delegating import DELEGATING
 from tests.mutants.detectors import ROOT, failing
 from tests.mutants.mutant import LOOP_ENDS, SIM_ONLY
 from tests.mutants.plant import look_up, rewritten
 from tests.mutants.search import SEEN
+from tests.mutants.waiting import WAITING
 
 SEVERAL_PLACES = frozenset({"epoch-not-raised"})
 """Bugs whose text stands in more than one place on purpose."""
 
 REQUIRED = 14
+WAITING_AND_DELEGATING_MIN = 16
 QUICK_SECONDS = 120.0
 
 every_mutant = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
@@ -38,6 +41,14 @@ every_mutant = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mut
 def test_names_are_unique_and_the_required_ones_are_there() -> None:
     assert len(BY_NAME) == len(MUTANTS)
     assert sum(not mutant.extra for mutant in MUTANTS) == REQUIRED
+
+
+def test_every_bug_of_tasks_that_wait_or_delegate_has_a_quick_detector() -> None:
+    bugs = (*WAITING, *DELEGATING)
+
+    assert len(bugs) >= WAITING_AND_DELEGATING_MIN
+    assert all(mutant.quick.sim or mutant.quick.tests for mutant in bugs)
+    assert {mutant.promise for mutant in bugs} >= {"children-once", "timers-once", "wake-once", "waiting-is-free"}
 
 
 @every_mutant

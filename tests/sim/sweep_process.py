@@ -22,7 +22,7 @@ from noeta.core.runner import calls
 JOBS = 2
 
 
-def recover_nothing(engine: object, world: object, held: object, call: object) -> None:
+def recover_nothing(engine: object, world: object, held: object, state: object, call: object) -> None:
     """A planted ``recover_call``, with which every interrupted tool call is simply run again."""
 
 

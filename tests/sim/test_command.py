@@ -14,11 +14,11 @@ import pytest
 from invariants import Verdict
 from noeta.chaos.schedule import from_json
 from noeta.chaos.sim import seeded
-from noeta.chaos.sim.scripts import CASES
+from noeta.chaos.sim.cases import CASES
 from noeta.cli import BAD_USAGE, run
 from noeta.commands.sim import HARNESS_ERROR
 from noeta.core.runner import calls
-from noeta.core.runner.runner import Runner
+from noeta.core.runner.desk import Desk
 from tests.sim.sweep_process import recover_nothing
 
 ROOT = Path(__file__).parents[2]
@@ -93,7 +93,7 @@ def test_strikes_can_be_repeated_one_by_one(capsys: pytest.CaptureFixture[str]) 
 def test_a_broken_promise_is_told_with_the_line_that_repeats_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Runner, "_seen", lambda self, next: self._inbox_seen)
+    monkeypatch.setattr(Desk, "_seen", lambda self, next: self._inbox_seen)
 
     assert sim("--script", "interactive", "--mode", "kill", "--jobs", "1") == 1
 

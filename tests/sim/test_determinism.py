@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from noeta.chaos.schedule import Kind, from_json, to_json
+from noeta.chaos.sim.cases import CASES
 from noeta.chaos.sim.replay import replay
 from noeta.chaos.sim.run import Execution
 from noeta.chaos.sim.scheduler import Trace
-from noeta.chaos.sim.scripts import CASES
 from noeta.chaos.sim.seeded import Strategy, run_seed
 from noeta.chaos.sim.strikes import Strike, in_order
 from scripted_model import app as scripted_app

@@ -15,11 +15,11 @@ import pytest
 from noeta.backends.stores import memory
 from noeta.backends.stores.memory import MemoryStore
 from noeta.chaos.sim import render
+from noeta.chaos.sim.cases import CASES
 from noeta.chaos.sim.exhaustive import Bad, Row, search
 from noeta.chaos.sim.modes import MODES
 from noeta.chaos.sim.run import Execution
 from noeta.chaos.sim.scheduler import SimProcess
-from noeta.chaos.sim.scripts import CASES
 from noeta.core import lower, task, texts
 from noeta.core.actions import FailTurn
 from noeta.core.errors import Conflict
@@ -28,10 +28,11 @@ from noeta.core.fold import CallState, TaskState
 from noeta.core.ids import sha256_text
 from noeta.core.model import ModelRequest
 from noeta.core.runner import calls
+from noeta.core.runner.desk import Desk
+from noeta.core.runner.outcome import Recorded, finished
 from noeta.core.runner.runner import Runner
 from noeta.core.store import Claim, Continue
 from noeta.core.task import Cause
-from noeta.core.tool import ToolResult
 from noeta.runtime.dispatcher import Lease
 from noeta.runtime.worker import WorkerLoop
 
@@ -40,23 +41,23 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 def tool_started_after_the_tool(patch: pytest.MonkeyPatch) -> None:
     def start_call(self: Runner, call: CallState) -> None:
-        self._note(ToolStarted(call.call.id, call.starts + 1))
-        finished = calls.run_call(self._engine, self._world, self._held, call)
-        self._flush(Continue())
-        self._note(finished)
+        self._desk.note(ToolStarted(call.call.id, call.starts + 1))
+        recorded = calls.run_call(self._engine, self._world, self._held, self._state, call)
+        self._desk.flush(Continue())
+        self._record(recorded)
 
     patch.setattr(Runner, "_start_call", start_call)
 
 
 def every_tool_is_run_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(calls, "recover_call", lambda engine, world, held, call: None)
+    patch.setattr(calls, "recover_call", lambda engine, world, held, state, call: None)
 
 
 def an_interrupted_call_is_not_looked_up(patch: pytest.MonkeyPatch) -> None:
-    def finished(engine: object, world: object, held: object, call: CallState) -> object:
-        return calls._finished(call, ToolResult("it surely went well"), "recovered")
+    def found(engine: object, world: object, held: object, state: object, call: CallState) -> object:
+        return Recorded(finished(call, "it surely went well", is_error=False, source="recovered"))
 
-    patch.setattr(calls, "recover_call", finished)
+    patch.setattr(calls, "recover_call", found)
 
 
 def the_third_start_is_not_the_last(patch: pytest.MonkeyPatch) -> None:
@@ -71,8 +72,8 @@ def a_model_call_is_given_up_at_once(patch: pytest.MonkeyPatch) -> None:
     from noeta.core import actions
     from noeta.core.runner import runner
 
-    def decide(state: TaskState) -> object:
-        action = actions.next_action(state)
+    def decide(state: TaskState, *, ordered: bool = True) -> object:
+        action = actions.next_action(state, ordered=ordered)
         interrupted = isinstance(action, actions.CallModel) and action.attempt > 1
         return FailTurn(texts.LLM_ERROR, texts.MODEL_CALL_INTERRUPTED) if interrupted else action
 
@@ -126,7 +127,7 @@ def suspending_does_not_look_at_the_inbox(patch: pytest.MonkeyPatch) -> None:
 
 def a_known_message_does_not_keep_the_task_awake(patch: pytest.MonkeyPatch) -> None:
     """The bug that the first exhaustive search found in the runner."""
-    patch.setattr(Runner, "_seen", lambda self, next: self._inbox_seen)
+    patch.setattr(Desk, "_seen", lambda self, next: self._inbox_seen)
 
 
 def what_was_acknowledged_is_lost(patch: pytest.MonkeyPatch) -> None:
@@ -157,16 +158,16 @@ def planted(plant: Plant, within: int, *laws: str) -> Planted:
 
 
 PLANTED = (
-    planted(tool_started_after_the_tool, 60, "effect-at-most-once", "script-finished"),
-    planted(every_tool_is_run_again, 60, "effect-at-most-once"),
-    planted(an_interrupted_call_is_not_looked_up, 60, "effect-at-most-once"),
+    planted(tool_started_after_the_tool, 100, "effect-at-most-once", "script-finished"),
+    planted(every_tool_is_run_again, 100, "effect-at-most-once"),
+    planted(an_interrupted_call_is_not_looked_up, 100, "effect-at-most-once"),
     planted(the_third_start_is_not_the_last, 26, "effect-at-most-once", "bounded"),
     planted(a_model_call_is_asked_for_ever, 26, "bounded", "comes-to-an-end"),
-    planted(a_model_call_is_given_up_at_once, 60, "script-finished"),
-    planted(a_request_is_not_built_from_the_log_alone, 60, "same-request"),
+    planted(a_model_call_is_given_up_at_once, 100, "script-finished"),
+    planted(a_request_is_not_built_from_the_log_alone, 100, "same-request"),
     planted(the_store_has_no_fence, 120, "one-writer"),
     planted(the_fence_forgets_the_lease, 120, "one-writer"),
-    planted(a_claim_keeps_the_epoch, 60, "epochs-rise"),
+    planted(a_claim_keeps_the_epoch, 100, "epochs-rise"),
     planted(an_item_stays_unread_after_its_take, 26, "taken-once"),
     planted(suspending_does_not_look_at_the_inbox, 900, "never-stuck"),
     planted(a_known_message_does_not_keep_the_task_awake, 900, "never-stuck"),

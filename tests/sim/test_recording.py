@@ -11,12 +11,13 @@ from invariants import LAWS_BY_KEY, RunFacts, check_all, gather
 from invariants.evidence import Answer, Attempt, LogEntry, Verb
 from noeta.backends.stores.around import AroundStore, Call
 from noeta.backends.stores.memory import MemoryStore
-from noeta.chaos.recording import MemorySink, RecordingStore
+from noeta.chaos.recording import MemorySink, RecordingStore, sent_of
+from noeta.core import codec
 from noeta.core.errors import BadInput, CommitUnknown, Conflict, NoetaError, StoreUnavailable
-from noeta.core.events import MessageTaken, ModelCalled, ModelReplied, TaskCompleted
+from noeta.core.events import MessageTaken, ModelCalled, ModelReplied, TaskCompleted, TaskSuspended
 from noeta.core.ids import sha256_text
-from noeta.core.store import Append, Claim, Commit, Continue, End, NewTask
-from noeta.core.wake import ExternalEvent, HumanResponseReceived
+from noeta.core.store import Append, Claim, Commit, Continue, End, NewTask, Suspend
+from noeta.core.wake import ControlReceived, ExternalEvent, HumanResponseReceived, TimerFired
 from noeta.core.world import ProcessDied
 
 T = TypeVar("T")
@@ -234,3 +235,73 @@ def test_reads_are_not_recorded(bench: Bench) -> None:
     bench.store.requeue_stale()
 
     assert bench.sink.attempts == before
+
+
+def test_a_cancel_that_ends_its_task_is_recorded_with_the_entry_it_wrote(bench: Bench) -> None:
+    bench.claimed()
+    bench.now = 200.0  # the lease is over: nobody runs the task
+    order = ControlReceived("cancel", "enough")
+
+    bench.store.post("t", order, "k")
+
+    attempt = bench.last
+    assert (attempt.outcome, attempt.epoch, attempt.token) == ("cancelled", 2, None)
+    assert (attempt.expected_seq, attempt.answer_seq) == (1, 2)
+    assert attempt.hashes == bench.hashes()[1:]
+    assert attempt.item == sha256_text(codec.encode("item", order))
+
+
+@pytest.mark.parametrize("outcome", ["stored", "repeat", "ended"])
+def test_a_cancel_that_ends_nothing_is_recorded_without_an_entry(bench: Bench, outcome: str) -> None:
+    claim = bench.claimed()
+    order = ControlReceived("cancel", "enough")
+    if outcome == "repeat":
+        bench.memory.post("t", order, "k")
+    if outcome == "ended":
+        bench.memory.append(claim, 1, Commit((), End(TaskCompleted("hi"))))
+
+    bench.store.post("t", order, "k")
+
+    assert (bench.last.outcome, bench.last.hashes, bench.last.epoch) == (outcome, (), None)
+    assert bench.last.answer_seq == (None if outcome == "ended" else 1)
+
+
+def test_a_cancel_of_unknown_outcome_may_have_ended_its_task(bench: Bench) -> None:
+    bench.store.create(NewTask("t", "agent", "goal"))
+    bench.broken.error, bench.broken.lands = CommitUnknown("lost"), True
+
+    with pytest.raises(CommitUnknown):
+        bench.store.post("t", ControlReceived("cancel", "x" * 5_000), "k")
+
+    assert bench.last.is_open
+    assert bench.last.hashes == bench.hashes()[1:]
+
+
+def test_a_wake_is_recorded_with_what_it_posts(bench: Bench) -> None:
+    bench.store.create(NewTask("t", "agent", "goal"))
+
+    bench.store.wake("t", ExternalEvent("rain"))
+
+    assert (bench.last.verb, bench.last.hashes, bench.last.outcome) == (Verb.WAKE, (), "stored")
+    assert bench.last.item == sha256_text(bench.memory.read("t").unread[0].body)
+
+
+def test_a_claim_is_recorded_with_what_it_took(bench: Bench) -> None:
+    claim = bench.claimed()
+    wait = TimerFired(101.0)
+    bench.memory.append(claim, 1, Commit((TaskSuspended(wait),), Suspend(wait)))
+    bench.now = 102.0
+
+    bench.store.claim("w1", None, 10.0)
+
+    assert (bench.last.verb, bench.last.outcome) == (Verb.CLAIM, "suspended")
+
+
+def test_what_a_client_says_of_its_post_names_the_bytes(bench: Bench) -> None:
+    bench.store.create(NewTask("t", "agent", "goal"))
+    item = HumanResponseReceived(text="hello")
+
+    sent = sent_of("t", "k", item, bench.store.post("t", item, "k"), 7)
+
+    assert (sent.outcome, sent.number, sent.at, sent.wakes) == ("stored", 1, 7, "human:next-goal")
+    assert sent.item == sha256_text(bench.memory.read("t").unread[0].body)

@@ -18,7 +18,7 @@ from noeta.core.errors import BadInput
 
 FOLDER = Path(stores.__file__).parent
 PYTHON = ("postgres.py", "pg_startup.py", "pg_migrate.py")
-RUNNERS = {"_write", "_ask", "_run", "run"}
+RUNNERS = {"_write", "_write_family", "_ask", "_run", "run"}
 PROMISE = re.compile(
     r"Keeps: |Takes: |Locks nothing|Whether |Only when|What start-up|The migrations|The steps|Note a step"
 )

@@ -51,7 +51,7 @@ from noeta.core.task import (
     claimable_at,
     step,
 )
-from noeta.core.wake import Item, WakeEvent
+from noeta.core.wake import ANY_WAIT, ControlReceived, Item, WakeEvent
 
 
 @dataclass(slots=True)
@@ -169,7 +169,8 @@ class MemoryStore:
         task = self._tasks.get(claim.task_id)
         if task is None or not _holds(task.row, claim, now):
             return Renewal(claim.task_id, "lost", now=now)
-        task.row, renewal = rules.renewed(task.row, micros(lease_seconds), now)
+        ordered = any(item.unread and item.wake_key == ANY_WAIT for item in task.items)
+        task.row, renewal = rules.renewed(task.row, micros(lease_seconds), now, ordered=ordered)
         return renewal
 
     def release(self, claim: Claim) -> Status:
@@ -222,8 +223,7 @@ class MemoryStore:
         last_seq = task.row.last_seq
         if what.ends:
             self._stamp_unread(task, last_seq)
-        for child in write.children:
-            self._create(child, "child.id", now)
+        born = [child for child in write.children if self._create(child, "child.id", now)]
         for hash, content in write.contents:
             self._contents.setdefault(hash, (content.body, content.media_type))
         refused = [
@@ -231,6 +231,11 @@ class MemoryStore:
             for post in write.posts
             if (what.ends or not post.with_ending) and self._post(post, now) in (None, "ended")
         ]
+        for child in born:
+            if child.adopted and self._has_ended(child.parent):  # Keeps: never-stuck
+                self._order_to_end(child.id, now)
+        if what.ends:
+            self._order_children(row.id, now)
         return Appended(first_seq, last_seq, now, task.row.status, moved, row.inbox_seq, tuple(refused))
 
     def fail(
@@ -245,6 +250,7 @@ class MemoryStore:
             if task.row.status is Status.TERMINAL:
                 task.entries.append((task.row.epoch, now, ending))
                 self._stamp_unread(task, task.row.last_seq)
+                self._order_children(task.row.id, now)
                 if result is not None:
                     self._post(result, now)
             return Failed(task.row.status, task.row.fail_attempts, task.row.last_seq)
@@ -252,7 +258,27 @@ class MemoryStore:
     # -- the inbox -----------------------------------------------------------------------------------------
 
     def post(self, task_id: str, item: Item, key: str | None = None) -> Posted:
-        return self._posted(lower.lower_item(task_id, item, key), derive=False)
+        lowered = lower.lower_item(task_id, item, key)
+        if isinstance(item, ControlReceived) and lower.is_cancel(item):
+            with self._lock:
+                return self._cancel(lowered, item)
+        return self._posted(lowered, derive=False)
+
+    def _cancel(self, item: LoweredItem, order: ControlReceived) -> Posted:
+        task = self._task(item.task_id)
+        now = self._now()
+        if (item.key is not None and item.key in task.keys) or not rules.ends_at_once(task.row, now):
+            return self._posted(item, derive=False)
+        cancel = lower.lower_cancel(item, order, task.row.parent, task.row.group)
+        row = rules.cancelled(task.row)
+        self._put_item(task, item, row.inbox_seq, now)
+        task.row = row
+        task.entries.append((row.epoch, now, cancel.ending))
+        self._stamp_unread(task, row.last_seq)
+        self._order_children(row.id, now)
+        if cancel.result is not None:
+            self._post(cancel.result, now)
+        return Posted("cancelled", row.inbox_seq, made_ready=False, epoch=row.epoch, last_seq=row.last_seq)
 
     def wake(self, task_id: str, event: WakeEvent) -> Posted:
         item = lower.lower_wake(task_id, event)
@@ -288,12 +314,32 @@ class MemoryStore:
         row = task.row
         if row.status is Status.TERMINAL:
             return "ended"
-        number = row.inbox_seq + 1
+        self._put_item(task, item, row.inbox_seq + 1, now)
+        task.row = rules.received(row, item, now)
+        return "stored"
+
+    @staticmethod
+    def _put_item(task: _Task, item: LoweredItem, number: int, now: int) -> None:
         task.items.append(_Item(number, item.key, item.body, item.wake_key, now))
         if item.key is not None:
             task.keys[item.key] = number
-        task.row = rules.received(row, item, now)
-        return "stored"
+
+    def _order_children(self, parent: str, now: int) -> None:
+        """Every unfinished child hears that its parent has ended. Keeps: children-once."""
+        for child in [task.row.id for task in self._tasks.values() if task.row.parent == parent]:
+            self._order_to_end(child, now)
+
+    def _order_to_end(self, child: str, now: int) -> None:
+        task = self._tasks[child]
+        if task.row.status is Status.TERMINAL or lower.CASCADE_KEY in task.keys:
+            return
+        order = LoweredItem(child, lower.CASCADE_KEY, lower.CASCADE_BODY, ANY_WAIT, None)
+        self._put_item(task, order, task.row.inbox_seq + 1, now)
+        task.row = rules.ordered_to_end(task.row, order, now)
+
+    def _has_ended(self, task_id: str | None) -> bool:
+        task = self._tasks.get(task_id or "")
+        return task is None or task.row.status is Status.TERMINAL
 
     def _store_timer(self, task: _Task, now: int) -> None:
         row = task.row
@@ -328,7 +374,7 @@ class MemoryStore:
             due.sort(key=lambda task: (task.row.ready_at or 0, task.row.id))
             for task in due[:limit]:
                 self._store_timer(task, at)
-                task.row = step(task.row, Cause.FIRE, Given(ready_at=at))
+                task.row = step(task.row, Cause.FIRE, Given(ready_at=min(at, self._now())))
             return tuple(task.row.id for task in due[:limit])
 
     def requeue_stale(self, *, limit: int = 100) -> tuple[str, ...]:

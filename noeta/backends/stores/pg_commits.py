@@ -10,7 +10,7 @@ from noeta.backends.stores import pg_rows
 from noeta.backends.stores.pg_connection import Row, Value
 from noeta.backends.stores.pg_wire import bigint_array, bool_array, bytea_array, text_array
 from noeta.core.errors import Conflict, DuplicateTask, InvalidLease, UnknownTask
-from noeta.core.lower import Target, Write
+from noeta.core.lower import CASCADE_BODY, CASCADE_KEY, Target, Write
 from noeta.core.store import Appended, Claim
 from noeta.core.task import Shape, Status
 
@@ -51,9 +51,19 @@ def bind_append(write: Write) -> list[Value]:
     ]
 
 
+def concerns_family(write: Write) -> bool:
+    """Whether it ends the task, or bears children for a task above it: most commits do neither."""
+    return write.ending is not None or any(child.adopted for child in write.children)
+
+
+def bind_family(write: Write) -> list[Value]:
+    """What the statement ``append_family`` takes besides: the children's parents, and the order for those who live."""
+    return [text_array([child.parent for child in write.children]), CASCADE_KEY, CASCADE_BODY]
+
+
 def carries_more(write: Write) -> bool:
     """Whether it touches more than its own task and inbox, so that it cannot share a round trip."""
-    return bool(write.posts or write.children or write.contents)
+    return bool(write.posts or write.children or write.contents or write.ending is not None)
 
 
 def bind_many(writes: Sequence[Write]) -> list[Value]:

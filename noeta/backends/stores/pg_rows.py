@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -28,6 +28,7 @@ _claims = msgspec.json.Decoder(list[ClaimAnswer])
 _texts = msgspec.json.Decoder(tuple[str, ...])
 _floors = msgspec.json.Decoder(dict[str, int])
 _renewals = msgspec.json.Decoder(list[_Held])
+_places = msgspec.json.Decoder(list[int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,18 @@ def claims(row: Row, worker: str, token: str) -> ClaimsFound:
 
 def renewals(row: Row, asked: Sequence[Claim]) -> list[Renewal]:
     now = integer(row[0])
+    ordered = set(_places.decode(_given(row[2])))
     return [
-        Renewal(claim.task_id, held.outcome, held.lease_until, held.inbox_seq, held.timer_due, now)
-        for claim, held in zip(asked, _renewals.decode(_given(row[1])), strict=True)
+        Renewal(
+            claim.task_id,
+            held.outcome,
+            held.lease_until,
+            held.inbox_seq,
+            held.timer_due,
+            now,
+            ordered=held.outcome == "held" and place in ordered,
+        )
+        for place, (claim, held) in enumerate(zip(asked, _renewals.decode(_given(row[1])), strict=True))
     ]
 
 
@@ -68,6 +78,12 @@ def posted(task_id: str, row: Row) -> Posted:
     if outcome == "unknown":
         raise UnknownTask(task_id)
     return Posted(outcome, optional_integer(row[1]), boolean(row[2]))
+
+
+def cancelled(task_id: str, row: Row) -> Posted:
+    """What a cancel did; of a task it ended, the terminal entry's epoch and seq."""
+    epoch, last_seq = row[3:5]
+    return replace(posted(task_id, row), epoch=optional_integer(epoch), last_seq=optional_integer(last_seq))
 
 
 def log_page(rows: Sequence[Row], after: int) -> LogPage:

@@ -55,7 +55,7 @@ from noeta.core.store import (
     Snapshot,
 )
 from noeta.core.task import FAIL_ATTEMPTS_MAX, FAIL_BACKOFF, TAKEOVER_BACKOFF, Status, TaskRow
-from noeta.core.wake import Item, WakeEvent
+from noeta.core.wake import ControlReceived, Item, WakeEvent
 
 LISTS_BYTES_MAX: Final = limits.ANSWER_BYTES_MAX * 3 // 4
 """Bytes of ids a write verb answers before it stops early; the rest of the answer fits in what is left."""
@@ -70,6 +70,9 @@ RERUN_JITTER_SECONDS: Final = 0.01
 """Up to this long before a transaction that lost against another is run again."""
 
 _texts = msgspec.json.Decoder(tuple[str, ...])
+
+FAMILY_TRIES: Final = 20
+"""How often a verb is sent anew because a child was born while it waited for the family's locks. Keeps: bounded."""
 
 
 class PostgresStore:
@@ -218,7 +221,7 @@ class PostgresStore:
 
     def append(self, claim: Claim, expected_seq: int, commit: Commit) -> Appended:
         write = lower.lower_commit(claim, expected_seq, commit)
-        row = self._write("append", *pg_commits.bind_append(write))
+        row = self._append(write)
         self._forget_floors_below(write.target.ready_at)
         return pg_commits.appended(claim, write, row)
 
@@ -249,9 +252,15 @@ class PostgresStore:
                 return [_landed_or_error(*member, row) for member, row in zip(members, rows, strict=True)]
         return [self._append_alone(claim, write) for claim, write in members]
 
+    def _append(self, write: Write) -> Row:
+        values = pg_commits.bind_append(write)
+        if pg_commits.concerns_family(write):
+            return self._write_family("append_family", *values, *pg_commits.bind_family(write))
+        return self._write("append", *values)
+
     def _append_alone(self, claim: Claim, write: Write) -> Appended | NoetaError:
         try:
-            row = self._write("append", *pg_commits.bind_append(write))
+            row = self._append(write)
         except NoetaError as error:
             return error
         self._forget_floors_below(write.target.ready_at)
@@ -262,7 +271,7 @@ class PostgresStore:
     ) -> Failed:
         lower.check_count("attempts_max", attempts_max, 1_000)
         ending, result = lower.lower_failure(claim, reason)
-        row = self._write(
+        row = self._write_family(
             "fail",
             claim.task_id,
             claim.epoch,
@@ -272,6 +281,8 @@ class PostgresStore:
             bigint_array(FAIL_BACKOFF),
             ending,
             *((None,) * 5 if result is None else _item_values(result)),
+            lower.CASCADE_KEY,
+            lower.CASCADE_BODY,
         )
         _check_fence(claim, row)
         return Failed(Status(pg_rows.text(row[0])), pg_rows.integer(row[2]), pg_rows.integer(row[3]))
@@ -284,7 +295,29 @@ class PostgresStore:
 
     def post(self, task_id: str, item: Item, key: str | None = None) -> Posted:
         new = lower.lower_item(task_id, item, key)
+        if isinstance(item, ControlReceived) and lower.is_cancel(item):
+            return self._cancel(new, item)
         return pg_rows.posted(task_id, self._write("post", *_item_values(new)))
+
+    def _cancel(self, item: LoweredItem, order: ControlReceived) -> Posted:
+        """One round trip for a root. A child's parent and group are told by a first one that writes nothing, because
+        what the parent is told is computed here."""
+        parent = group = None
+        while True:
+            cancel = lower.lower_cancel(item, order, parent, group)
+            row = self._write_family(
+                "cancel",
+                item.task_id,
+                item.key,
+                item.body,
+                cancel.ending,
+                *((None,) * 5 if cancel.result is None else _item_values(cancel.result)),
+                lower.CASCADE_KEY,
+                lower.CASCADE_BODY,
+            )
+            if pg_rows.text(row[0]) != "kin":
+                return pg_rows.cancelled(item.task_id, row)
+            parent, group = pg_rows.optional_text(row[5]), pg_rows.optional_text(row[6])
 
     def wake(self, task_id: str, event: WakeEvent) -> Posted:
         new = lower.lower_wake(task_id, event)
@@ -366,6 +399,18 @@ class PostgresStore:
         rows = self._run(name, values, writes=True, pool=pool)
         assert len(rows) == 1, (name, len(rows))
         return rows[0]
+
+    def _write_family(self, name: str, *values: Value) -> Row:
+        """A verb that locks a task's children, too: sent anew if one was born while it waited for them.
+
+        Raises:
+            StoreUnavailable: children are born faster than they can be locked; nothing was written.
+        """
+        for _ in range(FAMILY_TRIES):
+            row = self._write(name, *values)
+            if row[0] != b"again":
+                return row
+        raise StoreUnavailable(f"{name}: new children of the task came {FAMILY_TRIES} times while it was locked")
 
     def _ask(self, name: str, *values: Value) -> list[Row]:
         return self._run(name, values, writes=False)

@@ -44,7 +44,7 @@ from noeta.core.store import (
     claim_from_row,
 )
 from noeta.core.task import FAIL_ATTEMPTS_MAX, Cause, Given, Shape, Status, TaskRow, step
-from noeta.core.wake import Item, WakeEvent
+from noeta.core.wake import ControlReceived, Item, WakeEvent
 
 WAIT_SECONDS_MAX: Final = 3_600.0
 """An hour: a call that waits longer for a lock outlives every lease."""
@@ -164,7 +164,7 @@ class SqliteStore:
             due = tables.timers(at, limit)
             for before in due:
                 row = tables.add_timer(before, at)
-                tables.put(before, step(row, Cause.FIRE, Given(ready_at=at)))
+                tables.put(before, step(row, Cause.FIRE, Given(ready_at=min(at, tables.now))))
             return tuple(row.id for row in due)
 
     def requeue_stale(self, *, limit: int = 100) -> tuple[str, ...]:
@@ -198,6 +198,7 @@ class SqliteStore:
             if after.status is Status.TERMINAL:
                 tables.add_entries(row, (ending,))
                 tables.stamp_unread(row.id, after.last_seq)
+                sqlite_verbs.order_children(tables, row.id)
                 if result is not None:
                     sqlite_verbs.post(tables, result)
             return Failed(after.status, after.fail_attempts, after.last_seq)
@@ -207,6 +208,8 @@ class SqliteStore:
     def post(self, task_id: str, item: Item, key: str | None = None) -> Posted:
         new = lower.lower_item(task_id, item, key)
         with self._writing() as tables:
+            if isinstance(item, ControlReceived) and lower.is_cancel(item):
+                return sqlite_verbs.cancel(tables, new, item)
             return sqlite_verbs.posted(tables, new)
 
     def wake(self, task_id: str, event: WakeEvent) -> Posted:

@@ -64,6 +64,10 @@ class Tables:
         """Suspended tasks whose timer is due, the longest due first."""
         return [locked_row(row) for row in self._run("timers", (at, limit))]
 
+    def children(self, parent: str) -> list[TaskRow]:
+        """The unfinished tasks of a parent, in id order."""
+        return [locked_row(row) for row in self._run("children", (parent,))]
+
     def add(self, row: TaskRow, new: LoweredTask) -> None:
         """A new task with its first entry."""
         self._run("add_task", task_values(row) | {"content_hash": new.content_hash})
@@ -97,6 +101,10 @@ class Tables:
 
     def is_unread(self, task_id: str, number: int) -> bool:
         return bool(self._run("is_unread", (task_id, number)))
+
+    def has_order(self, task_id: str) -> bool:
+        """Whether an order to end or to stop is in the inbox, unread."""
+        return bool(self._run("has_order", (task_id,)))
 
     def unread_of(self, item: LoweredItem) -> list[UnreadKey]:
         """The unread items of this item's wake key."""

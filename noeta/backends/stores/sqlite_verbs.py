@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from noeta.backends.stores.sqlite_rows import known
 from noeta.backends.stores.sqlite_tables import Tables
 from noeta.core import rules
 from noeta.core.errors import BadInput, Conflict, NoetaError, UnknownTask
-from noeta.core.lower import LoweredItem, LoweredTask, Write
+from noeta.core.lower import CASCADE_BODY, CASCADE_KEY, LoweredItem, LoweredTask, Write, lower_cancel
 from noeta.core.store import Appended, Claim, Posted, Renewal
 from noeta.core.task import Status, TaskRow
+from noeta.core.wake import ANY_WAIT, ControlReceived
 
 
 def create(tables: Tables, new: LoweredTask, field: str) -> bool:
@@ -36,7 +38,7 @@ def renew(tables: Tables, claim: Claim, lease: int) -> Renewal:
     row = tables.find(claim.task_id)
     if row is None or not rules.holds(row, claim, tables.now):
         return Renewal(claim.task_id, "lost", now=tables.now)
-    after, renewal = rules.renewed(row, lease, tables.now)
+    after, renewal = rules.renewed(row, lease, tables.now, ordered=tables.has_order(row.id))
     tables.put(row, after)
     return renewal
 
@@ -77,8 +79,7 @@ def apply(tables: Tables, claim: Claim, write: Write) -> Appended:
     tables.put(row, after)
     if what.ends:
         tables.stamp_unread(row.id, after.last_seq)
-    for child in write.children:
-        create(tables, child, "child.id")
+    born = [child for child in write.children if create(tables, child, "child.id")]
     for hash, content in write.contents:
         tables.put_content(hash, content)
     refused = [
@@ -86,6 +87,11 @@ def apply(tables: Tables, claim: Claim, write: Write) -> Appended:
         for one in write.posts
         if (what.ends or not one.with_ending) and post(tables, one) in (None, "ended")
     ]
+    for child in born:
+        if child.adopted and _has_ended(tables, child.parent):  # Keeps: never-stuck
+            _order(tables, tables.task(child.id))
+    if what.ends:
+        order_children(tables, row.id)
     status = tables.task(row.id).status if write.posts else after.status  # a task may post to itself
     return Appended(first_seq, after.last_seq, tables.now, status, moved, row.inbox_seq, tuple(refused))
 
@@ -119,3 +125,45 @@ def post(tables: Tables, item: LoweredItem) -> str | None:
     tables.add_item(row, item)
     tables.put(row, rules.received(row, item, tables.now))
     return "stored"
+
+
+def cancel(tables: Tables, item: LoweredItem, order: ControlReceived) -> Posted:
+    """A cancel: a task that nobody runs ends in this transaction, a running one gets the item.
+    Keeps: terminal-is-final, epochs-rise, children-once.
+
+    Raises:
+        UnknownTask
+    """
+    row = tables.task(known(item.task_id))
+    is_repeat = item.key is not None and tables.number_of_key(row.id, item.key) is not None
+    if is_repeat or not rules.ends_at_once(row, tables.now):
+        return posted(tables, item)
+    what = lower_cancel(item, order, row.parent, row.group)
+    after = rules.cancelled(row)
+    tables.add_item(row, item)
+    tables.add_entries(replace(row, epoch=after.epoch), (what.ending,))
+    tables.put(row, after)
+    tables.stamp_unread(row.id, after.last_seq)
+    order_children(tables, row.id)
+    if what.result is not None:
+        post(tables, what.result)
+    return Posted("cancelled", after.inbox_seq, made_ready=False, epoch=after.epoch, last_seq=after.last_seq)
+
+
+def order_children(tables: Tables, parent: str) -> None:
+    """Every unfinished child hears that its parent has ended. Keeps: children-once."""
+    for child in tables.children(parent):
+        _order(tables, child)
+
+
+def _order(tables: Tables, row: TaskRow) -> None:
+    if row.status is Status.TERMINAL or tables.number_of_key(row.id, CASCADE_KEY) is not None:
+        return
+    order = LoweredItem(row.id, CASCADE_KEY, CASCADE_BODY, ANY_WAIT, None)
+    tables.add_item(row, order)
+    tables.put(row, rules.ordered_to_end(row, order, tables.now))
+
+
+def _has_ended(tables: Tables, task_id: str | None) -> bool:
+    row = None if task_id is None else tables.find(task_id)
+    return row is None or row.status is Status.TERMINAL

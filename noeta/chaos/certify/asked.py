@@ -14,8 +14,9 @@ from noeta.core.errors import BadInput
 SUBJECTS: Final = {
     "factory": ("place", "clock"),
     "contract": (
-        *("birth", "fence", "claims", "leases", "inbox", "waiting", "races", "timers", "sweeps", "endings", "family"),
-        *("contents", "reads", "transitions", "bad_input"),
+        *("birth", "fence", "claims", "leases", "inbox", "waiting", "races", "timers", "timeouts", "sweeps", "endings"),
+        *("cancel", "family", "results", "background", "orders", "closing", "contents", "reads", "transitions"),
+        "bad_input",
     ),
     "model": ("answers", "situations"),
     "crash": ("kill", "freeze", "terminate", "replaced", "in_flight", "kill_client", "say"),

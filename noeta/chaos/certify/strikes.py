@@ -19,10 +19,11 @@ from invariants import Verdict, merge
 from noeta.chaos.certify.asked import SUBJECTS, Order
 from noeta.chaos.certify.candidate import Places, SimulatedStores, load
 from noeta.chaos.certify.card import Line
+from noeta.chaos.sim.cases import CASES
 from noeta.chaos.sim.modes import MODES, Mode
 from noeta.chaos.sim.result import Result
 from noeta.chaos.sim.run import Execution
-from noeta.chaos.sim.scripts import CASES, Case
+from noeta.chaos.sim.scripts import Case
 from noeta.chaos.sim.strikes import Strike, can_hit, in_order
 from noeta.core.texts import MAX_MODEL_ATTEMPTS
 

@@ -24,9 +24,12 @@ from noeta.chaos.nemesis.process_faults import Down, Paused, Skewed, Told, await
 from noeta.chaos.nemesis.record import FaultRecord
 from noeta.chaos.nemesis.result import KILLS, NemesisResult, count, undecided_or_effective
 from noeta.chaos.nemesis.ripeness import is_possible, is_ripe
-from noeta.chaos.schedule import CALL_KINDS, DATABASE_KINDS, After, AtPoint, Fault, Kind, Schedule
+from noeta.chaos.nemesis.wire_faults import Severed
+from noeta.chaos.proxy import Cut, Wire
+from noeta.chaos.schedule import CALL_KINDS, DATABASE_KINDS, WIRE_KINDS, After, AtPoint, Fault, Kind, Schedule
 from noeta.core.store import Store
 
+NO_WIRE: Final = "the workers' connections go directly to the store"
 LOOK_SECONDS: Final = 0.02
 RIPE_LEASES: Final = 5.0
 """How long a strike waits for its target to hold a claim."""
@@ -47,7 +50,8 @@ HEAL_SECONDS: Final = 45.0
 class Nemesis:
     """Strikes ``cluster`` by ``schedule``. ``store`` is this nemesis's own handle; ``server`` None: not to be struck.
 
-    Its faults are then refused by name (``no_server``: why), never replaced. ``keeps_out``: see ``Arena``."""
+    Its faults are then refused by name (``no_server``: why), never replaced; those of the wire likewise.
+    ``keeps_out``: see ``Arena``."""
 
     def __init__(
         self,
@@ -59,15 +63,17 @@ class Nemesis:
         *,
         no_server: str = NOT_OURS,
         keeps_out: Callable[[int], bool] = lambda pid: False,
+        wire: Wire | None = None,
+        no_wire: str = NO_WIRE,
     ) -> None:
         self._refused: dict[str, str] = {}
         if server is None or not server.owned:
-            wanted = schedule.kinds() & DATABASE_KINDS
-            self._refused = {str(kind): no_server for kind in sorted(wanted)}
-            schedule = schedule.without(DATABASE_KINDS)
+            schedule = self._without(schedule, DATABASE_KINDS, no_server)
+        if wire is None:
+            schedule = self._without(schedule, WIRE_KINDS, no_wire)
         self._schedule = schedule
         self._cluster = cluster
-        self._server = server
+        self._server, self._wire = server, wire
         self._arena = Arena(cluster, Claims(store, cluster.config.queue), FaultRecord(out_path), keeps_out=keeps_out)
         self._pending = list(schedule.faults)
         self._spares = list(schedule.spares)
@@ -83,6 +89,10 @@ class Nemesis:
         self._closed = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="nemesis", daemon=True)
+
+    def _without(self, schedule: Schedule, kinds: frozenset[Kind], why: str) -> Schedule:
+        self._refused |= {str(kind): why for kind in sorted(schedule.kinds() & kinds)}
+        return schedule.without(kinds)
 
     # -- for the harness -----------------------------------------------------------------------------------
 
@@ -175,6 +185,7 @@ class Nemesis:
 
     def _tend(self, now: float) -> None:
         self._notice_self_strikes()
+        self._notice_cuts()
         self._notice_deaths(now)
         self._strikes = [strike for strike in self._strikes if not strike.tick(now)]
 
@@ -186,7 +197,11 @@ class Nemesis:
             if fault.kind is Kind.PAUSE and self._arena.paused:
                 return False
             self._armed[fault.id] = fault
-            self._arena.arm(fault)
+            if fault.kind in WIRE_KINDS:
+                assert self._wire is not None
+                self._wire.arm(Cut.of(fault))
+            else:
+                self._arena.arm(fault)
             return True
         if is_ripe(self._arena, fault):
             return self._now(fault)
@@ -285,6 +300,15 @@ class Nemesis:
             )
         return True
 
+    def _notice_cuts(self) -> None:
+        for cut in () if self._wire is None else self._wire.cuts():
+            self._armed.pop(cut.fault, None)
+            worker = next((worker for worker in self._cluster.all if worker.process == cut.process), None)
+            if worker is None:
+                self._unfired[cut.fault] = f"it hit {cut.process!r}, which is no worker"
+            else:
+                self._strikes.append(Severed(self._arena, worker, cut))
+
     def _notice_deaths(self, now: float) -> None:
         """Workers that ended and that no strike stands for: killed by their script, or crashed."""
         for name, worker in list(self._cluster.workers.items()):
@@ -305,7 +329,10 @@ class Nemesis:
             self._unfired[fault.id] = "the storm was over before its time came"
         self._pending.clear()
         arena.disarm_all()
+        if self._wire is not None:
+            self._wire.disarm_all()
         self._notice_self_strikes()
+        self._notice_cuts()
         for fault_id, fault in self._armed.items():
             assert isinstance(fault.anchor, AtPoint)
             self._unfired[fault_id] = f"nobody came to {fault.anchor.point} for the {fault.anchor.n}. time"

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from invariants import Verdict, explain
+from noeta.chaos.proxy import Outcome
+from noeta.chaos.schedule import WIRE_KINDS
 from noeta.chaos.verdicts import Judgement
 
 RECOVERIES: Final = {
@@ -97,6 +99,7 @@ def summary(judgement: Judgement) -> Iterator[str]:
         f"commits landed, {seen.get('commit-unknown-not-landed', 0)} did not"
         + (f"; {judgement.run['deadlocks']} deadlocks" if "deadlocks" in judgement.run else "")
     )
+    yield from _wire_words(judgement)
     yield from _run_words(judgement.run)
     yield from _laws(judgement)
     for doubt in judgement.doubts:
@@ -112,6 +115,17 @@ def anomalies(judgement: Judgement) -> Iterator[str]:
             if one.anomalies_total > 1:
                 yield f"… and {one.anomalies_total - 1} more anomalies of {one.law.key}, told in explain.md"
             yield ""
+
+
+def _wire_words(judgement: Judgement) -> Iterator[str]:
+    """What became of the commits that were cut: by the server's own answer, never by the plan."""
+    storm = judgement.storm
+    if storm is not None and (storm.cuts or WIRE_KINDS & set(storm.fired)):
+        landed, not_landed, unknown = (storm.cuts.get(one, 0) for one in Outcome)
+        yield (
+            f"wire:   commits cut and landed {landed}, cut and not landed {not_landed}"
+            + (f", cut with no answer of the server {unknown}" if unknown else "")
+        )
 
 
 def _run_words(run: Mapping[str, Any]) -> Iterator[str]:

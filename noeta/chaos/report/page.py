@@ -8,7 +8,9 @@ from typing import Final
 
 from invariants import FaultSeen, Verdict, explain
 from invariants.wording import instant
+from noeta.chaos.evidence_dir import CUTS
 from noeta.chaos.evidence_reader import DirEvidence
+from noeta.chaos.proxy import CutLine, read_cuts
 from noeta.chaos.report.lines import HONEST, config_words, reproduce, summary
 from noeta.chaos.report.timeline import BARS_MAX, Bar, bars_of, drawing
 from noeta.chaos.situations import SITUATIONS
@@ -42,7 +44,7 @@ _KEY: Final = (
     ("#c9bedf", "pause"),
     ("#d9d9d9", "database down"),
     ("#2a7f9e", "clock set off"),
-    ("#d9a3c6", "store call spoiled"),
+    ("#d9a3c6", "store call spoiled, or its connection cut"),
 )
 
 
@@ -79,6 +81,7 @@ def page(evidence: DirEvidence, judgement: Judgement) -> str:
         *_table(("what", "how many"), ((name, count) for name, count in sorted(judgement.figures.items()))),
         "<h2>Faults that struck</h2>",
         *_table(("at", "kind", "process", "healed at", "claims held"), _faults(judgement.facts.faults)),
+        *_wire(read_cuts(evidence.dir.path(CUTS))),
         "<h2>Summary</h2>",
         f"<pre>{escape(chr(10).join(summary(judgement)))}</pre>",
         "</body></html>",
@@ -128,6 +131,15 @@ def _faults(faults: Sequence[FaultSeen]) -> Iterator[tuple[object, ...]]:
     for fault in sorted(faults, key=lambda one: one.at):
         held = ", ".join(f"{one.task}@{one.epoch}" for one in fault.held)
         yield instant(fault.at), fault.kind, fault.process, instant(fault.ended_at) if fault.ended_at else "", held
+
+
+def _wire(cuts: Sequence[CutLine]) -> Iterator[str]:
+    if cuts:
+        yield "<h2>Commits cut on the wire</h2>"
+        rows = (
+            (instant(cut.at), cut.process, cut.verb, cut.facts.get("task", ""), cut.outcome, cut.why) for cut in cuts
+        )
+        yield from _table(("at", "process", "verb", "task", "outcome", "what the server answered"), rows)
 
 
 def _table(heads: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> Iterator[str]:

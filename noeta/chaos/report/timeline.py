@@ -14,7 +14,7 @@ from typing import Final
 
 from invariants import FaultSeen, RunFacts, TaskEvidence
 from invariants.wording import instant, kind
-from noeta.chaos.schedule import CALL_KINDS
+from noeta.chaos.schedule import CALL_KINDS, WIRE_KINDS
 from noeta.core.events import Ending, TaskSuspended
 from noeta.core.ids import MICROS_PER_SECOND
 
@@ -30,7 +30,7 @@ _STYLES: Final = {
     "db_restart": "database",
     "db_kill": "database",
     "skew": "skew",
-    **{kind.value: "call" for kind in CALL_KINDS},
+    **{kind.value: "call" for kind in CALL_KINDS | WIRE_KINDS},
 }
 """How a kind of fault is drawn; all others end a process."""
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import noeta
-from invariants.evidence import Foretold, JournalLine, ToolKind
+from invariants.evidence import Foretold, JournalLine, LogEntry, ToolKind
 from noeta.chaos.schedule import Play
 from noeta.chaos.sim.scheduler import SimProcess
 from noeta.chaos.sim.world import SimWorld
@@ -28,7 +28,7 @@ from noeta.core.errors import BadInput
 from noeta.core.limits import PAGE_ENTRIES_MAX
 from noeta.core.runner import Engine
 from noeta.core.store import NewTask, Store
-from noeta.core.tool import Recovers, Tool, ToolContext, ToolFlags, ToolResult
+from noeta.core.tool import Recovers, Tool, ToolContext, ToolFlags, ToolOutcome
 from noeta.runtime.app import WorkerApp
 from noeta.testing.crash_app import CrashApp, Say
 from noeta.testing.crash_outcome import Outcome, outcome_of
@@ -152,7 +152,7 @@ class UserCast:
     def journal(self) -> Iterable[JournalLine]:
         return self._runs
 
-    def foretold(self) -> Iterable[Foretold]:
+    def foretold(self, log: Iterable[LogEntry]) -> Iterable[Foretold]:
         return ()
 
     def findings(self, store: Store) -> Sequence[str]:
@@ -217,7 +217,7 @@ class PointedTool:
     def flags(self) -> ToolFlags:
         return self.tool.flags
 
-    def run(self, input: Any, ctx: ToolContext) -> ToolResult:
+    def run(self, input: Any, ctx: ToolContext) -> ToolOutcome:
         ctx.point("tool.before_run", tool=self.name)
         self.runs.append(self._begun(ctx))
         result = self.tool.run(input, ctx)
@@ -243,7 +243,7 @@ class PointedTool:
 class PointedRecoverable(PointedTool):
     """Implements ``noeta.core.tool.Recovers`` too."""
 
-    def recover(self, input: Any, ctx: ToolContext) -> ToolResult | None:
+    def recover(self, input: Any, ctx: ToolContext) -> ToolOutcome | None:
         looks_up: object = self.tool
         assert isinstance(looks_up, Recovers)
         ctx.point("tool.before_recover", tool=self.name)

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from invariants.evidence import Foretold, JournalLine, ToolKind
-from noeta.chaos.evidence_reader import as_foretold, journal_line, tool_kinds
+from invariants.evidence import Foretold, JournalLine, LogEntry, ToolKind
+from noeta.chaos.born import with_children
+from noeta.chaos.evidence_reader import journal_line, tool_kinds
 from noeta.chaos.schedule import Play
 from noeta.chaos.sim.scheduler import SimProcess
 from noeta.chaos.sim.scripts import RETRY_ATTEMPTS, Case
@@ -19,6 +20,7 @@ from noeta.core.fold import TaskState
 from noeta.core.retry import RetryPolicy
 from noeta.core.runner import Engine
 from noeta.core.store import NewTask, Store
+from noeta.plugins import waiting_tools
 from noeta.runtime.app import WorkerApp
 from scripted_model.app import make_engine
 from scripted_model.journal import Effect, JournalBook, MemoryJournal
@@ -55,8 +57,8 @@ class Cast(Protocol):
         """The effects that tools had."""
         ...
 
-    def foretold(self) -> Iterable[Foretold]:
-        """What must come of the tasks, where that is known beforehand."""
+    def foretold(self, log: Iterable[LogEntry]) -> Iterable[Foretold]:
+        """What must come of the tasks, where that is known beforehand, and of those that ``log`` shows were born."""
         ...
 
     def findings(self, store: Store) -> Sequence[str]:
@@ -103,14 +105,15 @@ class ScriptedCast:
             retry=RetryPolicy(max_attempts=RETRY_ATTEMPTS),
             die=die,
             pause=lambda seconds: world.event().wait(seconds),
+            more_tools=waiting_tools().values(),
         )
         return WorkerApp(lambda task: self._resolve(task, engine))
 
     def journal(self) -> Iterable[JournalLine]:
         return map(journal_line, self.book.effects)
 
-    def foretold(self) -> Iterable[Foretold]:
-        return map(as_foretold, self.case.foretold())
+    def foretold(self, log: Iterable[LogEntry]) -> Iterable[Foretold]:
+        return with_children(self.case.foretold(), log, retry_attempts=RETRY_ATTEMPTS)
 
     def findings(self, store: Store) -> Sequence[str]:
         return ()

@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import Final
 
 from invariants.evidence import Attempt, Sent
-from noeta.chaos.recording import MemorySink, RecordingStore
+from noeta.chaos.recording import MemorySink, RecordingStore, sent_of
 from noeta.chaos.sim.cast import Cast
 from noeta.chaos.sim.scheduler import SimProcess
 from noeta.chaos.sim.scripts import LEASE_SECONDS
 from noeta.chaos.sim.server import Server
 from noeta.chaos.sim.world import SimWorld
 from noeta.core.store import NewTask
-from scripted_model.workload import ScheduledMessage, is_due
+from noeta.core.wake import Item
+from scripted_model.workload import ScheduledMessage, answer_for, is_due
 
 REPEAT_SECONDS: Final = LEASE_SECONDS / 2
 """When a message is posted once more: longer than a turn that nothing disturbs."""
@@ -47,13 +48,14 @@ class Client:
 
     @property
     def done(self) -> bool:
-        """Whether it has said everything."""
-        return self._ended == len(self._tasks)
+        """Whether it has said everything, and nobody below asks."""
+        return self._ended == len(self._tasks) and not self._asked_below()
 
     def start(self) -> None:
         """Begin with every task."""
         for task in self._tasks:
             self._process.start(f"of {task.id}", lambda task=task: self._attend(task))  # type: ignore[misc]
+        self._process.start("of those below", self._answer_those_below)
 
     @property
     def may_say(self) -> bool:
@@ -114,5 +116,27 @@ class Client:
 
     def _send(self, message: ScheduledMessage) -> None:
         """Without a yield point: also called in the middle of another process's."""
-        posted = self._store.post(message.task, message.item, message.key)
-        self.sent.append(Sent(message.task, message.key, posted.number, posted.outcome, self._server.now))
+        post = message.post_for(self._server.row(message.task))
+        if post is not None:  # the question is over: nobody hears an answer
+            self._post_item(message.task, *post)
+
+    def _post_item(self, task: str, item: Item, key: str) -> None:
+        posted = self._store.post(task, item, key)
+        self.sent.append(sent_of(task, key, item, posted, self._server.now))
+
+    def _answer_those_below(self) -> None:
+        """What sub-agents ask is answered as soon as they wait for it: nobody knows them beforehand."""
+        while True:
+            changed = self._world.event()
+            self._server.watch(changed)
+            for task, item, key in self._asked_below():
+                self._world.point("post.before", task=task)
+                self._post_item(task, item, key)
+                self._world.point("post.after", task=task)
+            changed.wait()
+
+    def _asked_below(self) -> list[tuple[str, Item, str]]:
+        """The questions of sub-agents that wait for an answer, with it and its key."""
+        own = {task.id for task in self._tasks}
+        answers = [(row.id, answer_for(row)) for row in self._server.rows() if row.id not in own]
+        return [(task, *answer) for task, answer in answers if answer is not None]

@@ -18,11 +18,12 @@ from typing import Final
 
 from invariants import LAWS, Verdict, merge
 from noeta.chaos.profiles import PAIRS_REQUIRED, SIM_REQUIRED
+from noeta.chaos.sim.cases import CASES
 from noeta.chaos.sim.modes import CALM, KILLS, MODES, Mode
 from noeta.chaos.sim.replay import replay
 from noeta.chaos.sim.result import Result
 from noeta.chaos.sim.run import Execution, Playable
-from noeta.chaos.sim.scripts import CASES, Case
+from noeta.chaos.sim.scripts import Case
 from noeta.chaos.sim.strikes import Strike, can_hit, in_order
 from noeta.core.texts import MAX_MODEL_ATTEMPTS
 
@@ -36,6 +37,11 @@ PAIRS: Final = (
     "noted-late",
     "errors-refused",
     "unresolved",
+    "timer",
+    "event-early",
+    "agent-fast",
+    "cancel-created",
+    "cancel-begun",
 )
 """The bounded set: scripts short enough for a second strike at every point after the first."""
 

@@ -65,7 +65,7 @@ def situations(evidence: HeldInMemory, points: Sequence[str]) -> Counter[str]:
     """What happened in one execution, by name."""
     counts = count_points(Counter(points))
     for task in evidence.tasks():
-        counts.update(count_situations(task, evidence.run.faults))
+        counts.update(count_situations(task, evidence.run.faults, evidence.run.kin))
     return counts
 
 

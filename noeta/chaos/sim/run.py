@@ -17,7 +17,7 @@ from typing import Final, Protocol
 import msgspec
 
 from invariants import RunFacts, check_all, gather
-from invariants.evidence import Attempt, FaultSeen, Held
+from invariants.evidence import Attempt, FaultSeen, Held, LogEntry
 from noeta.backends.stores.memory import MemoryStore
 from noeta.chaos.schedule import CLIENT, After, Fault, Kind, Play, Schedule, Turn
 from noeta.chaos.sim import picks
@@ -31,6 +31,7 @@ from noeta.chaos.sim.simworker import SimWorker, start_worker
 from noeta.chaos.sim.strikes import Plan, Strike, can_hit, nothing
 from noeta.core.ids import MICROS_PER_SECOND, micros
 from noeta.core.store import Claim
+from scripted_model.script import SUBTASK_DEPTH_MAX
 from scripted_model.seeds import Stream
 
 SECONDS_MAX: Final = 100 * LEASE_SECONDS
@@ -81,6 +82,7 @@ class Execution:
     struck: list[str] = field(init=False, default_factory=list)
     struck_faults: list[Fault] = field(init=False, default_factory=list)
     faults: list[FaultSeen] = field(init=False, default_factory=list)
+    log: tuple[LogEntry, ...] = field(init=False, default=())
     _clients: list[Client] = field(init=False, default_factory=list)
     _claiming: dict[str, int | None] = field(init=False, default_factory=dict)
     _alive: list[SimProcess] = field(init=False, default_factory=list)
@@ -233,9 +235,11 @@ class Execution:
             renewals_recorded=True,
             lease=micros(LEASE_SECONDS),
             keeps_claims=False,
+            depth_max=SUBTASK_DEPTH_MAX if self.cast.play.app is None else None,
+            still=True,
         )
-        foretold = list(self.cast.foretold())
-        log = tuple(self.server.logs())
+        log = self.log = tuple(self.server.logs())
+        foretold = list(self.cast.foretold(log))
         for entry in log:  # equal traces are equal logs
             self.scheduler.note("log", entry.task, {"seq": entry.seq, "epoch": entry.epoch, "body": entry.body_hash})
         evidence = gather(

@@ -21,6 +21,7 @@ from noeta.core.ids import MICROS_PER_SECOND, sha256_text
 from noeta.core.limits import PAGE_ENTRIES_MAX
 from noeta.core.store import Claim, Claims, LogPage, Store
 from noeta.core.task import Status, TaskRow
+from noeta.core.wake import find_wake
 
 T = TypeVar("T")
 MakeStore = Callable[[Callable[[], float]], Store]
@@ -124,12 +125,23 @@ class Server:
 
     def rests(self) -> bool:
         """Whether no worker has anything to do: every task ended, or waits with an empty inbox and no timer."""
-        for row in self.store.tasks():
+        for row in self.rows():
             if row.status is Status.TERMINAL:
                 continue
-            if row.status is not Status.SUSPENDED or row.kept or row.ready_at is not None or self.inbox(row.id).unread:
+            if row.status is not Status.SUSPENDED or row.kept or row.ready_at is not None:
+                return False
+            unread = [(item.number, item.item) for item in self.inbox(row.id).unread]
+            if row.wake_on is not None and find_wake(row.wake_on, unread) is not None:
                 return False
         return True
+
+    def rows(self) -> tuple[TaskRow, ...]:
+        """Every row, as nobody's call: what a person sees on a screen."""
+        return self.store.tasks(limit=PAGE_ENTRIES_MAX)
+
+    def row(self, task_id: str) -> TaskRow:
+        """One of them."""
+        return self.store.task(task_id)
 
     def inbox(self, task_id: str) -> LogPage:
         """The row and the unread items, without entries."""
@@ -137,13 +149,13 @@ class Server:
 
     def logs(self) -> Iterable[LogEntry]:
         """Every entry of every task."""
-        for row in self.store.tasks():
+        for row in self.rows():
             for entry in self.store.read(row.id, limit=PAGE_ENTRIES_MAX).entries:
                 yield LogEntry(row.id, entry.seq, entry.epoch, entry.at, entry.event, sha256_text(entry.body))
 
     def finals(self) -> Iterable[FinalRow]:
         """Every row at the end, with what its inbox holds and what its ending stamped."""
-        for row in self.store.tasks():
+        for row in self.rows():
             page = self.inbox(row.id)
             stamped = self._stamped(page) if row.status is Status.TERMINAL else ()
             yield FinalRow(self.now, page.row, page.unread, stamped, page.inbox_seen)
@@ -152,7 +164,7 @@ class Server:
         """The rows a process holds right now. Its predecessor of the same name may hold others."""
         return [
             row
-            for row in self.store.tasks()
+            for row in self.rows()
             if row.token is not None and self._holders.get((row.id, row.epoch)) == process.name
         ]
 

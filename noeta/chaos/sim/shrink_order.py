@@ -12,7 +12,25 @@ from typing import Final, NamedTuple
 from noeta.chaos.schedule import Fault, Kind, Play, Schedule, to_json
 from noeta.chaos.sim.scripts import LEASE_SECONDS
 from noeta.chaos.sim.strikes import SPARE
-from scripted_model.script import Call, Cut, Empty, Fail, Say, Script, Step, Tools
+from scripted_model.script import (
+    Agent,
+    AgentGroup,
+    Asked,
+    AwaitEvent,
+    Call,
+    Cut,
+    Empty,
+    Fail,
+    Handback,
+    Question,
+    Say,
+    Script,
+    Step,
+    Timer,
+    Tools,
+    tree_of,
+)
+from scripted_model.workload import ScheduledMessage
 
 ROUND_SECONDS: Final = LEASE_SECONDS / 2
 """Spans that are a multiple of this are the easiest to read; whole seconds come next."""
@@ -24,7 +42,8 @@ PLAINEST: Final = "plain"
 class Bulk(NamedTuple):
     """The part of a size that is known before an execution is played, if nobody is switched to out of turn.
 
-    ``turns``: such switches of the scheduler. ``oddities``: values of scripts and messages that are not plain.
+    ``turns``: such switches of the scheduler. ``script_turns``, ``steps`` and ``calls``: of the tasks and of all that
+    they delegate. ``oddities``: values of scripts and messages that are not plain.
     """
 
     faults: int
@@ -84,7 +103,7 @@ def size_of(schedule: Schedule) -> Size:
 
 def bulk_of(play: Play, *, faults: int, workers: int, turns: int = 0) -> Bulk:
     """What counts most, of this play with so many faults, workers and switches."""
-    scripts = [task.script for task in play.tasks]
+    scripts = [script for task in play.tasks for script in tree_of(task.script)]
     steps = [step for script in scripts for turn in script.turns for step in turn.steps]
     return Bulk(
         faults,
@@ -107,8 +126,12 @@ def strikes_in(schedule: Schedule) -> tuple[Fault, ...]:
 def _oddities(play: Play, scripts: Iterable[Script], steps: Iterable[Step]) -> int:
     odd = sum((script.interactive, script.think_seconds > 0).count(True) for script in scripts)
     odd += sum(task.delay_seconds > 0 for task in play.tasks)
-    odd += sum((message.delay_seconds > 0) + (message.posts - 1) for message in play.messages)
-    return odd + sum(map(_step_oddities, steps))
+    return odd + sum(map(_message_oddities, play.messages)) + sum(map(_step_oddities, steps))
+
+
+def _message_oddities(message: ScheduledMessage) -> int:
+    odd = (message.delay_seconds > 0) + (message.posts - 1) + (message.payload is not None)
+    return odd + (message.kind in ("cancel", "close") and bool(message.text))
 
 
 def _step_oddities(step: Step) -> int:
@@ -124,9 +147,36 @@ def _step_oddities(step: Step) -> int:
 
 
 def _call_oddities(call: Call) -> int:
+    if call.asked is not None:
+        return 1 + _asked_oddities(call.asked)
     arguments = call.arguments
     odd = (call.tool != PLAINEST) + (arguments.odd is not None) + (arguments.chars > 0)
     return odd + unevenness(arguments.seconds) + arguments.dies_through_start
+
+
+def _asked_oddities(asked: Asked) -> int:
+    match asked:
+        case Agent(background=background):
+            return int(background)
+        case AgentGroup():
+            return 1
+        case Handback(odd=odd):
+            return odd is not None
+        case Timer(seconds=seconds):
+            return _wait_oddities(seconds)
+        case Question(timeout_seconds=limit, odd=odd):
+            return (odd is not None) + _limit_oddities(limit)
+        case AwaitEvent(timeout_seconds=limit):
+            return _limit_oddities(limit)
+
+
+def _limit_oddities(seconds: float | None) -> int:
+    return 0 if seconds is None else 1 + _wait_oddities(seconds)
+
+
+def _wait_oddities(seconds: float) -> int:
+    """A wait of a round span is over soon and easy to read."""
+    return unevenness(seconds) + (seconds > ROUND_SECONDS)
 
 
 def _trimmings(fault: Fault) -> int:

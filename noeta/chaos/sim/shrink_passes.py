@@ -1,8 +1,9 @@
 """The passes that leave something out of a failing schedule, or make it plainer.
 
 Each asks of candidate after candidate whether it still fails, and goes on from what an accepted one really did. What
-is left out moves the counts by which faults are anchored, so a candidate is tried with its faults named in three
-ways: by count, by what they hit, and by what they hit whoever comes there.
+is left out moves the counts by which faults are anchored, so a candidate is tried with its faults named in several
+ways: by count, by what they hit, and by what they hit whoever comes there. The id of a sub-agent is a count, too: it
+holds the place of the call that delegates. So what hits one is also named by what it wrote alone.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import msgspec
 
 from noeta.chaos.schedule import Fault, Kind, Play, Schedule
 from noeta.chaos.sim.shrink_order import strikes_in
-from noeta.chaos.sim.shrink_scripts import edits, renamed, rounder
+from noeta.chaos.sim.shrink_scripts import edits, renamed
+from noeta.chaos.sim.shrink_turns import rounder
 from noeta.chaos.sim.strikes import SPARE
 from noeta.chaos.sim.watch import Watched
 from noeta.core.texts import MAX_MODEL_ATTEMPTS
@@ -78,14 +80,15 @@ def fewer_tasks(hunt: Hunt) -> None:
 
 
 def fewer_messages(hunt: Hunt) -> None:
-    """Notes left out. The messages that start turns go with their turns."""
+    """Notes, orders, and events that nobody waits for left out. The messages that start turns go with their turns,
+    what a call waits for with the call."""
 
     def leave(left: Sequence[object]) -> Iterator[Schedule]:
         play = _play(hunt.best)
         messages = tuple(message for message in play.messages if message.kind == "turn" or message in left)
         yield from _each_way(hunt, change(play, messages=messages))
 
-    _fewer(hunt, lambda best: [one for one in _play(best).messages if one.kind == "note"], leave)
+    _fewer(hunt, lambda best: [one for one in _play(best).messages if one.kind != "turn"], leave)
 
 
 def fewer_workers(hunt: Hunt) -> None:
@@ -155,20 +158,22 @@ def _fewer(hunt: Hunt, items: Callable[[Schedule], Sequence[T]], leave: Leave[T]
 
 
 def _each_way(hunt: Hunt, play: Play) -> Iterator[Schedule]:
-    """The best schedule with another play, its faults named in each of three ways."""
+    """The best schedule with another play, its faults named in each way."""
     best = hunt.best
     for faults in _anchored(hunt):
         yield change(best, faults=faults, play=play)
 
 
 def _anchored(hunt: Hunt) -> Iterator[tuple[Fault, ...]]:
-    """The faults by count, by what they hit, and by what they hit whoever comes there."""
+    """The faults by count, by what they hit, by what they hit whoever comes there, and whatever sub-agent it is."""
     best = hunt.best
     yield best.faults
     struck = hunt.watched.struck
     skews = tuple(fault for fault in best.faults if fault.kind is Kind.SKEW)
     yield (*skews, *(one.by_facts for one in struck))
     yield (*skews, *(one.by_anybody for one in struck))
+    if any(one.is_below for one in struck):
+        yield (*skews, *(one.by_events for one in struck))
 
 
 def _plainer(fault: Fault) -> Iterator[Fault]:

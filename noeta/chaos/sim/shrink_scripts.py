@@ -1,4 +1,4 @@
-"""Smaller scripts: what may be left out of a task's course so that it can still be played and foretold.
+"""Smaller plays: scripts with something less (`shrink_turns.py`), and what is said to their tasks with them.
 
 An edit never puts an ending in that fails where there was none, and never leaves a course that nobody can foretell:
 what must come of the task is computed again from what is left.
@@ -7,22 +7,42 @@ what must come of the task is computed again from what is left.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import count, pairwise
-from typing import TypeVar
+from itertools import combinations, count, pairwise
+from typing import Final
 
 import msgspec
 
 from noeta.chaos.schedule import Play, Schedule
 from noeta.chaos.sim.replay import playable
 from noeta.chaos.sim.scripts import Case
-from noeta.chaos.sim.shrink_order import PLAINEST, ROUND_SECONDS
-from scripted_model.script import TOOLS, Arguments, Call, Cut, Empty, Fail, Say, Script, Step, Tools, Turn, ends_turn
+from noeta.chaos.sim.shrink_turns import plainer, shorter
+from scripted_model.script import (
+    Agent,
+    AgentGroup,
+    Asked,
+    AwaitEvent,
+    Call,
+    Cut,
+    Empty,
+    Fail,
+    Handback,
+    Question,
+    Say,
+    Script,
+    Step,
+    Tools,
+    Turn,
+    calls_of,
+    is_background,
+    tree_of,
+)
 from scripted_model.words import turn_message, turn_named
 from scripted_model.workload import ScheduledMessage, ScriptedTask
 
-T = TypeVar("T")
-
 change = msgspec.structs.replace
+
+ANSWERS_LEFT_OUT_MAX: Final = 20
+"""Ways to leave answers out with their questions: nobody says which belongs to which."""
 
 
 def is_playable(play: Play) -> bool:
@@ -41,11 +61,11 @@ def is_playable(play: Play) -> bool:
 def edits(play: Play) -> Iterator[Play]:
     """Plays with one thing less in one script or message, what takes most away first."""
     for task in play.tasks:
-        for script, left_out in _shorter(task.script):
-            yield _with_script(play, task, script, left_out)
+        for script, left_out in shorter(task.script):
+            yield from _with_script(play, task, script, left_out)
     for task in play.tasks:
-        for script in _plainer(task.script):
-            yield _with_script(play, task, script, None)
+        for script in plainer(task.script):
+            yield from _with_script(play, task, script, None)
         if task.delay_seconds:
             yield _with_task(play, task, change(task, delay_seconds=0.0))
     for message in play.messages:
@@ -68,82 +88,7 @@ def renamed(schedule: Schedule) -> Schedule:
     return change(schedule, play=renamed_play)
 
 
-# -- less of it ----------------------------------------------------------------------------------------------------
-
-
-def _shorter(script: Script) -> Iterator[tuple[Script, int | None]]:
-    """Scripts with a turn, a step or a call less; with the number of the turn that is gone, if one is."""
-    turns = script.turns
-    if len(turns) > 1:
-        for number in range(len(turns), 0, -1):
-            yield change(script, turns=_without(turns, number - 1)), number
-    for place, turn in enumerate(turns):
-        for fewer in _shorter_turns(turn):
-            yield change(script, turns=_with(turns, place, fewer)), None
-
-
-def _shorter_turns(turn: Turn) -> Iterator[Turn]:
-    *before, last = turn.steps
-    if before:
-        yield Turn((last,))
-        for place in range(len(before)):
-            yield Turn(_without(turn.steps, place))
-    if before and not isinstance(last, Say):
-        yield Turn((Say(),))
-    for place, step in enumerate(turn.steps):
-        if isinstance(step, Tools) and len(step.calls) > 1:
-            for number in range(len(step.calls)):
-                yield Turn(_with(turn.steps, place, Tools(_without(step.calls, number))))
-
-
-# -- plainer -------------------------------------------------------------------------------------------------------
-
-
-def _plainer(script: Script) -> Iterator[Script]:
-    if script.think_seconds:
-        yield change(script, think_seconds=0.0)
-    if script.interactive and len(script.turns) == 1:
-        yield change(script, interactive=False)
-    for place, turn in enumerate(script.turns):
-        for at, step in enumerate(turn.steps):
-            for plain in _plainer_steps(step):
-                yield change(script, turns=_with(script.turns, place, Turn(_with(turn.steps, at, plain))))
-
-
-def _plainer_steps(step: Step) -> Iterator[Step]:
-    match step:
-        case Tools(calls=calls):
-            for number, call in enumerate(calls):
-                for plain in _plainer_calls(call):
-                    yield Tools(_with(calls, number, plain))
-        case Say(odd=odd, chars=chars):
-            if odd is not None or chars:
-                yield Say()
-        case Fail(times=times) | Cut(times=times) | Empty(times=times):
-            if ends_turn(step):
-                yield Say()
-            elif times is not None and times > 1:
-                yield change(step, times=1)
-        case _:
-            yield Say()
-
-
-def _plainer_calls(call: Call) -> Iterator[Call]:
-    arguments = call.arguments
-    if call.tool != PLAINEST:
-        yield Call(PLAINEST, Arguments(arguments.tag))
-    if TOOLS[call.tool].dies and TOOLS[call.tool].retry_safe:
-        yield Call("retry_safe", Arguments(arguments.tag))
-    if TOOLS[call.tool].dies and TOOLS[call.tool].recovers:
-        yield Call("recoverable", Arguments(arguments.tag))
-    if TOOLS[call.tool].waits and TOOLS[call.tool].retry_safe:
-        yield Call("retry_safe", Arguments(arguments.tag))
-    if arguments.odd is not None or arguments.chars:
-        yield Call(call.tool, change(arguments, odd=None, chars=0))
-    for seconds in rounder(arguments.seconds):
-        yield Call(call.tool, change(arguments, seconds=seconds))
-    if arguments.dies_through_start > 1:
-        yield Call(call.tool, change(arguments, dies_through_start=1))
+# -- what is said --------------------------------------------------------------------------------------------------
 
 
 def _plainer_messages(message: ScheduledMessage) -> Iterator[ScheduledMessage]:
@@ -151,15 +96,65 @@ def _plainer_messages(message: ScheduledMessage) -> Iterator[ScheduledMessage]:
         yield change(message, delay_seconds=0.0)
     if message.posts > 1:
         yield change(message, posts=1)
+    if message.payload is not None:
+        yield change(message, payload=None)
+    if message.kind in ("cancel", "close") and message.text:
+        yield change(message, text="")
 
 
-def rounder(seconds: float) -> Iterator[float]:
-    """Spans that are easier to read, near this one; none is longer by more than one round span."""
-    if seconds % ROUND_SECONDS:
-        yield seconds // ROUND_SECONDS * ROUND_SECONDS
-        yield (seconds // ROUND_SECONDS + 1) * ROUND_SECONDS
-        if seconds != int(seconds):
-            yield float(int(seconds) + 1)
+def _with_script(play: Play, task: ScriptedTask, script: Script, left_out: int | None) -> Iterator[Play]:
+    """The plays with another script for this task, and its messages without those that were for what is gone."""
+    messages = play.messages
+    if left_out is not None:
+        messages = tuple(_moved(messages, task.id, left_out))
+    if task.interactive and not script.interactive:
+        talk = ("turn", "note", "close")
+        messages = tuple(one for one in messages if one.task != task.id or one.kind not in talk)
+    ignored = _awaited_kinds(task.script) - _awaited_kinds(script)
+    messages = tuple(one for one in messages if one.task != task.id or one.event_kind not in ignored)
+    other = _with_task(play, task, change(task, script=script))
+    for left in _without_answers(messages, task.id, _questions(task.script) - _questions(script)):
+        yield change(other, messages=left)
+
+
+def _without_answers(
+    messages: tuple[ScheduledMessage, ...], task: str, questions: int
+) -> Iterator[tuple[ScheduledMessage, ...]]:
+    """The messages without an answer to each of so many questions that are gone: whichever those are. And with all,
+    if the questions had none."""
+    answers = [one for one in messages if one.task == task and one.kind == "answer"]
+    if questions > 0 and answers:
+        ways = combinations(answers, min(questions, len(answers)))
+        for _, gone in zip(range(ANSWERS_LEFT_OUT_MAX), ways, strict=False):
+            yield tuple(one for one in messages if one not in gone)
+    yield messages
+
+
+def _moved(messages: Sequence[ScheduledMessage], task: str, left_out: int) -> Iterator[ScheduledMessage]:
+    """Later turns move up, and what was said in the one that is gone goes with it; not a cancel, which is said to the
+    task. The first turn needs no message, so the message of the second goes with the first."""
+    starter = max(left_out, 2)
+    for message in messages:
+        if message.task != task or message.turn < left_out:
+            yield message
+            continue
+        if message.kind == "cancel":
+            yield change(message, turn=max(message.turn - 1, 1))
+            continue
+        if message.turn == (starter if message.kind == "turn" else left_out):
+            continue
+        moved = message.turn - 1
+        text = message.text if turn_named(message.text) is None else turn_message(moved, task)
+        yield change(message, turn=moved, text=text)
+
+
+def _awaited_kinds(script: Script) -> set[str]:
+    asked = [call.asked for _, call in calls_of(script)]
+    return {one.event_kind for one in asked if isinstance(one, AwaitEvent)}
+
+
+def _questions(script: Script) -> int:
+    return sum(isinstance(call.asked, Question) for _, call in calls_of(script))
 
 
 # -- put together --------------------------------------------------------------------------------------------------
@@ -169,48 +164,44 @@ def _with_task(play: Play, task: ScriptedTask, other: ScriptedTask) -> Play:
     return change(play, tasks=tuple(other if one is task else one for one in play.tasks))
 
 
-def _with_script(play: Play, task: ScriptedTask, script: Script, left_out: int | None) -> Play:
-    """The play with another script for this task, and its messages without those of the turn that is gone."""
-    messages = play.messages
-    if left_out is not None:
-        messages = tuple(_moved(messages, task.id, left_out))
-    if not script.interactive:
-        messages = tuple(one for one in messages if one.task != task.id or not task.interactive)
-    return change(_with_task(play, task, change(task, script=script)), messages=messages)
-
-
-def _moved(messages: Sequence[ScheduledMessage], task: str, left_out: int) -> Iterator[ScheduledMessage]:
-    """Later turns move up. The first turn needs no message, so the message of the second goes with the first."""
-    starter = max(left_out, 2)
-    for message in messages:
-        if message.task != task or message.turn < left_out:
-            yield message
-            continue
-        goes = message.turn == left_out if message.kind == "note" else message.turn == starter
-        if goes:
-            continue
-        moved = message.turn - 1
-        text = message.text if turn_named(message.text) is None else turn_message(moved, task)
-        yield change(message, turn=moved, text=text)
-
-
 def _called(task: ScriptedTask, name: str) -> ScriptedTask:
-    place = count(1)
+    """Calls are tagged, and sub-agents named, by their place in the tree."""
+    places, children = count(1), count(1)
+
+    def named(script: Script, own: str) -> Script:
+        turns = tuple(Turn(tuple(tagged(step) for step in turn.steps)) for turn in script.turns)
+        return change(script, task=own, turns=turns)
 
     def tagged(step: Step) -> Step:
         if not isinstance(step, Tools):
             return step
-        calls = (change(one, arguments=change(one.arguments, tag=f"{name}#{next(place)}")) for one in step.calls)
-        return Tools(tuple(calls))
+        return Tools(tuple(tagged_call(call) for call in step.calls))
 
-    turns = tuple(Turn(tuple(map(tagged, turn.steps))) for turn in task.script.turns)
-    return change(task, id=name, script=change(task.script, task=name, turns=turns))
+    def tagged_call(call: Call) -> Call:
+        arguments = change(call.arguments, tag=f"{name}#{next(places)}")
+        return change(call, arguments=arguments, asked=None if call.asked is None else asked_of(call.asked))
+
+    def asked_of(asked: Asked) -> Asked:
+        match asked:
+            case Agent(child=child):
+                return change(asked, child=named(child, f"{name}/{next(children)}"))
+            case AgentGroup(children=members):
+                return AgentGroup(tuple(named(child, f"{name}/{next(children)}") for child in members))
+            case _:
+                return asked
+
+    return change(task, id=name, script=named(task.script, name))
 
 
 def _activity(key: str, names: Mapping[str, str]) -> str:
-    """Activities that are about a task end in its name: ``w1#1/step t3``."""
+    """Activities that are about a task end in its id, which begins with that of the task at the top of its tree:
+    ``w1#1/step t3``, ``w1#1/step t3.3-0.1``."""
     about, _, last = key.rpartition(" ")
-    return f"{about} {names[last]}" if last in names else key
+    root = next((name for name in names if last == name or last.startswith(f"{name}.")), None)
+    return key if root is None else f"{about} {names[root]}{last.removeprefix(root)}"
+
+
+# -- what nobody can foretell --------------------------------------------------------------------------------------
 
 
 def _hides_a_turn(script: Script) -> bool:
@@ -223,15 +214,10 @@ def _hides_a_turn(script: Script) -> bool:
 
 
 def _fails_again(task: ScriptedTask, messages: Sequence[ScheduledMessage]) -> bool:
-    """A note that comes after a turn that failed opens it again, and it fails once more than foretold."""
+    """What is said after a turn that failed, by people or by sub-agents, opens it again, and it fails once more than
+    foretold."""
     hurt = any(not isinstance(turn.steps[-1], Say) for turn in task.script.turns)
     noted = any(message.task == task.id and message.kind == "note" for message in messages)
-    return hurt and noted and task.interactive
-
-
-def _without(items: tuple[T, ...], place: int) -> tuple[T, ...]:
-    return items[:place] + items[place + 1 :]
-
-
-def _with(items: tuple[T, ...], place: int, item: T) -> tuple[T, ...]:
-    return (*items[:place], item, *items[place + 1 :])
+    calls = [call for one in tree_of(task.script) for _, call in calls_of(one)]
+    told = any(is_background(call) or isinstance(call.asked, Handback) for call in calls)
+    return hurt and (noted or told) and task.interactive

@@ -16,12 +16,12 @@ from typing import Final, Protocol
 import msgspec
 
 from noeta.chaos.schedule import CLIENT, Kind, Play, Schedule, to_json
+from noeta.chaos.sim.cases import CASES
 from noeta.chaos.sim.modes import MODES, SUCCESSOR_POINTS
 from noeta.chaos.sim.points import WORLD_POINTS
 from noeta.chaos.sim.replay import playable
 from noeta.chaos.sim.result import Result
 from noeta.chaos.sim.run import Execution, Playable
-from noeta.chaos.sim.scripts import CASES
 from noeta.chaos.sim.server import MakeStore
 from noeta.chaos.sim.shrink_order import Bulk, Size, bulk_of, strikes_in
 from noeta.chaos.sim.strikes import Strike, can_hit, in_order, strike_of

@@ -13,16 +13,36 @@ from typing import Final, NamedTuple
 from invariants import Anomaly, explain
 from invariants.evidence import Attempt, Foretold, Sample
 from invariants.explain import LINES_MAX
-from noeta.chaos.schedule import Kind, Play, Schedule
+from noeta.chaos.schedule import Kind, Schedule
 from noeta.chaos.sim.result import Result
 from noeta.chaos.sim.scheduler import WALL_START
 from noeta.chaos.sim.server import MakeStore
 from noeta.chaos.sim.shrink_order import strikes_in
 from noeta.chaos.sim.strikes import SPARE
 from noeta.chaos.sim.watch import Passing, Struck, Watched, watch
+from noeta.core.events import TaskCreated
 from noeta.core.ids import MICROS_PER_SECOND
-from scripted_model.script import Cut, Empty, Fail, Kill, Say, Step, Tools
-from scripted_model.workload import ScriptedTask
+from noeta.core.task import Status
+from noeta.core.wake import ANY_WAIT, condition_key
+from scripted_model.script import (
+    Agent,
+    AgentGroup,
+    AwaitEvent,
+    BadScript,
+    Call,
+    Cut,
+    Empty,
+    Fail,
+    Handback,
+    Kill,
+    Question,
+    Say,
+    Script,
+    Step,
+    Timer,
+    Tools,
+    from_goal,
+)
 
 STRIKES_SHOWN: Final = 4
 """Strikes that are told; a shrunk schedule has at most three."""
@@ -80,7 +100,7 @@ def story(result: Result, law: str | None = None, *, make_store: MakeStore | Non
     anomaly = _anomaly_of(seen.result, law)
     ends = _ends(seen.result, anomaly, law)
     task = _task_of(seen, anomaly)
-    begins = [_played(result.schedule), *_scripts(result.schedule.play, task)]
+    begins = [_played(result.schedule), *_scripts(seen, task)]
     room = LINES_MAX - len(begins) - len(ends)
     moments = _chosen(list(_moments(seen, task)), _instants(anomaly), room)
     lines = [*begins, *(moment.told() for moment in moments), *ends]
@@ -99,22 +119,37 @@ def _played(schedule: Schedule) -> str:
     return f"Played: {what} on {_counted(play.workers, 'worker')}{said}, {strikes}; times are virtual seconds."
 
 
-def _scripts(play: Play | None, task: str | None) -> Iterator[str]:
-    """The course of the task that the story is about."""
+def _scripts(seen: Watched, task: str | None) -> Iterator[str]:
+    """The course of the task that the story is about: of a sub-agent, as its goal has it."""
+    play = seen.result.schedule.play
     assert play is not None
     for one in play.tasks:
         if one.id == task:
-            yield f"Its script has {one.id} {_course(one)}."
+            yield f"Its script has {one.id} {_course(one.script)}."
+        elif task is not None and task.startswith(f"{one.id}."):
+            script = _script_below(seen, task)
+            if script is not None:
+                yield f"Its script has {task}, a sub-agent below {one.id}, {_course(script)}."
 
 
-def _course(task: ScriptedTask) -> str:
-    return "; in its next turn ".join(", then ".join(map(_step, turn.steps)) for turn in task.script.turns)
+def _script_below(seen: Watched, task: str) -> Script | None:
+    """What a sub-agent was asked to play; None: that stands nowhere."""
+    log = [one.event for one in seen.execution.log if one.task == task]
+    goal = next((event.goal for event in log if isinstance(event, TaskCreated)), "")
+    try:
+        return from_goal(goal)
+    except BadScript:
+        return None
+
+
+def _course(script: Script) -> str:
+    return "; in its next turn ".join(", then ".join(map(_step, turn.steps)) for turn in script.turns)
 
 
 def _step(step: Step) -> str:
     match step:
         case Tools(calls=calls):
-            return f"call {' and '.join(call.tool for call in calls)}"
+            return " and ".join(map(_call, calls))
         case Say():
             return "answer"
         case Fail(times=times):
@@ -125,6 +160,28 @@ def _step(step: Step) -> str:
             return f"get empty replies {_times(times)}"
         case Kill():
             return "kill its worker in a model call"
+
+
+def _call(call: Call) -> str:
+    match call.asked:
+        case None:
+            return f"call {call.tool}"
+        case Agent(child=child, background=background):
+            return f"delegate{' in the background' if background else ''} ({_course(child)})"
+        case AgentGroup(children=children):
+            return f"delegate to a group ({' | '.join(map(_course, children))})"
+        case Handback():
+            return "report to its parent"
+        case Timer(seconds=seconds):
+            return f"sleep for {seconds:g} s"
+        case Question(timeout_seconds=limit):
+            return f"ask a person{_limit(limit)}"
+        case AwaitEvent(event_kind=kind, timeout_seconds=limit):
+            return f"await {kind!a}{_limit(limit)}"
+
+
+def _limit(seconds: float | None) -> str:
+    return "" if seconds is None else f" for at most {seconds:g} s"
 
 
 # -- what happened -------------------------------------------------------------------------------------------------
@@ -161,18 +218,25 @@ def _place(passing: Passing) -> str:
 
 
 def _rows(seen: Watched, task: str | None) -> Iterator[Moment]:
-    """Claims and appends, as the task's row shows them."""
+    """Claims, appends, and what came for the task, as its row shows them."""
     before: Sample | None = None
+    said = {one.number for one in seen.execution.client.sent if one.task == task}
     for row in seen.execution.server.samples:
         if row.task != task:
             continue
         at = row.at - WALL_START
-        if before is None or row.epoch != before.epoch:
+        ended_alone = before is not None and row.epoch != before.epoch and row.status is Status.TERMINAL
+        for number in range(before.inbox_seq + 1 if before is not None else 1, row.inbox_seq + 1):
+            if number not in said:
+                yield Moment(at, f"item {number} is there for {task}, by another task or by the clock")
+        if ended_alone:
+            yield Moment(at, f"{task} ended while nobody ran it, as epoch {row.epoch}", CLAIM)
+        elif before is None or row.epoch != before.epoch:
             if row.epoch:
                 yield Moment(at, f"{row.worker or 'nobody'} took {task}, as epoch {row.epoch}", CLAIM)
             else:
                 yield Moment(at, f"{task} was created")
-        if before is not None and row.last_seq != before.last_seq:
+        if before is not None and row.last_seq != before.last_seq and not ended_alone:
             yield Moment(at, _appended(seen.passings, before, row, at))
         before = row
 
@@ -183,7 +247,8 @@ def _appended(passings: Sequence[Passing], before: Sample, row: Sample, at: int)
     of = [one for one in passings if one.point == "append.before" and one.facts["task"] == row.task and one.at <= at]
     sent = [one for one in of if one.facts["seq"] == first]
     what = f"{sent[-1].facts['events']}" if sent else f"up to seq {row.last_seq}"
-    ends = f"; {row.task} is {row.status.value}" if row.status is not before.status else ""
+    waits = f" on {condition_key(row.wake_on)}" if row.wake_on is not None else ""
+    ends = f"; {row.task} is {row.status.value}{waits}" if row.status is not before.status else ""
     return f"{sent[-1].process if sent else 'somebody'} wrote seq {first} {what}{ends}"
 
 
@@ -197,7 +262,9 @@ def _posts(seen: Watched, task: str | None) -> Iterator[Moment]:
     for attempt in seen.execution.client.sent:
         if attempt.task == task:
             number = "" if attempt.number is None else f" as number {attempt.number}"
-            yield Moment(attempt.at - WALL_START, f"the client said {attempt.key} to {task}: {attempt.outcome}{number}")
+            how = "ordered" if attempt.wakes == ANY_WAIT else "said"
+            words = f"the client {how} {attempt.key} to {task}: {attempt.outcome}{number}"
+            yield Moment(attempt.at - WALL_START, words)
 
 
 def _chosen(moments: Sequence[Moment], instants: Sequence[int], room: int) -> list[Moment]:
@@ -259,4 +326,4 @@ def _counted(count: int, word: str) -> str:
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= LINE_CHARS_MAX else f"{line[: LINE_CHARS_MAX - 1]}…"
+    return line if len(line) <= LINE_CHARS_MAX else f"{line[: LINE_CHARS_MAX - 3]}..."

@@ -54,6 +54,23 @@ class Struck:
         loose = msgspec.structs.replace(anchor, worker=None)
         return msgspec.structs.replace(self.by_facts, target=EVERY_WORKER, anchor=loose)
 
+    @property
+    def is_below(self) -> bool:
+        """Whether it hit a sub-agent, whose id holds the place of the call that delegated to it."""
+        return "." in str(self.passing.facts.get("task", ""))
+
+    @property
+    def by_events(self) -> Fault:
+        """Of a sub-agent, named by the last of what was written there, whoever comes there and whatever its id, for
+        the first time: those below are there before those above."""
+        anchor = self.by_anybody.anchor
+        assert isinstance(anchor, AtPoint)
+        if not self.is_below or anchor.worker == CLIENT or "events" not in anchor.where:
+            return self.by_anybody
+        last = str(self.passing.facts["events"]).rpartition(",")[2]
+        loose = msgspec.structs.replace(anchor, n=1, where={"events": last})
+        return msgspec.structs.replace(self.by_anybody, anchor=loose)
+
 
 @dataclass(frozen=True, slots=True)
 class Watched:

@@ -26,6 +26,7 @@ from noeta.core.errors import BadInput
 from noeta.core.store import Store
 
 NO_SERVER: Final = "this store has no server that could be stopped"
+NO_WIRE: Final = "this store has no wire between workers and a server"
 FOLDER: Final = "store"
 """Of the run directory: where a store lies whose place was not named."""
 
@@ -47,6 +48,11 @@ class LocalGround:
     schema: None = None
     server: None = None
     no_server: str = NO_SERVER
+    wire: None = None
+    no_wire: str = NO_WIRE
+
+    def worker_address(self, process: str) -> str:
+        return self.address
 
     def open(self, connections_max: int) -> Store:
         return open_store(self.address, max_connections=connections_max)

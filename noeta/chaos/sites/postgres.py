@@ -8,8 +8,10 @@ from typing import Any, Final
 
 from noeta.backends.open import open_store
 from noeta.backends.stores.pg_migrate import migrate
+from noeta.chaos.evidence_dir import CUTS
 from noeta.chaos.nemesis import NOT_OURS, DatabaseServer
 from noeta.chaos.pg_view import PgView
+from noeta.chaos.proxy import NoWire, Wire, resolve
 from noeta.chaos.server_log import deadlocks
 from noeta.chaos.sites.site import Opening
 from noeta.core.store import Store
@@ -18,16 +20,23 @@ from noeta.testing.postgres import PostgresSource, Server, fresh_schema
 LOG: Final = "postgres.log"
 """What our server said, in the run directory."""
 
+WIRE_LOG: Final = "wire.log"
+"""What the proxy said, if it failed."""
+
 
 class PostgresGround:
     """Implements ``Ground``."""
 
     no_server: Final = NOT_OURS
 
-    def __init__(self, server: Server, schema: str) -> None:
+    def __init__(self, server: Server, schema: str, wire: Wire | None, no_wire: str) -> None:
         self.address = server.dsn
         self.schema = schema
+        self.wire, self.no_wire = wire, no_wire
         self._server = server
+
+    def worker_address(self, process: str) -> str:
+        return self.address if self.wire is None else self.wire.address_of(process)
 
     @property
     def server(self) -> DatabaseServer | None:
@@ -78,4 +87,17 @@ class PostgresSite:
                 stack.callback(reapers.withdraw, number)
                 stack.callback(lease.close)
             migrate(server.dsn, lease.name)
-            yield PostgresGround(server, lease.name)
+            wire, no_wire = _open_wire(server.dsn, opening)
+            if wire is not None:
+                stack.enter_context(wire)
+            yield PostgresGround(server, lease.name, wire, no_wire)
+
+
+def _open_wire(dsn: str, opening: Opening) -> tuple[Wire | None, str]:
+    """The wire to this server; or None, and why there can be none."""
+    try:
+        target = resolve(dsn)
+    except NoWire as error:
+        return None, str(error)
+    run_dir = opening.run_dir
+    return Wire(target, run_dir.path(CUTS), run_dir.path(WIRE_LOG), opening.reapers), ""

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from noeta.chaos.evidence_dir import RunDir
 from noeta.chaos.nemesis import DatabaseServer
+from noeta.chaos.proxy import Wire
 from noeta.chaos.reaper import Reapers
 from noeta.chaos.store_view import StoreView
 from noeta.core.store import Store
@@ -35,7 +36,22 @@ class Ground(Protocol):
 
     @property
     def address(self) -> str:
-        """What `noeta worker --store` takes. It may hold a password: never shown, never written down."""
+        """What `noeta worker --store` takes, for the harness itself. It may hold a password: never shown, never
+        written down."""
+        ...
+
+    def worker_address(self, process: str) -> str:
+        """The same for this worker process: it leads over the wire, where there is one."""
+        ...
+
+    @property
+    def wire(self) -> Wire | None:
+        """Where connections of workers can be cut; None: they go directly."""
+        ...
+
+    @property
+    def no_wire(self) -> str:
+        """Why cuts are refused, where they are."""
         ...
 
     @property

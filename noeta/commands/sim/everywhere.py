@@ -10,10 +10,11 @@ import typer
 
 from noeta.chaos.schedule import to_json
 from noeta.chaos.sim import render
+from noeta.chaos.sim.cases import CASES
 from noeta.chaos.sim.executors import open_executor
 from noeta.chaos.sim.exhaustive import PAIR_MODES, PAIRS, Bad, Row, Search, required_at, search, search_with
 from noeta.chaos.sim.modes import MODES
-from noeta.chaos.sim.scripts import CASES, Case
+from noeta.chaos.sim.scripts import Case
 from noeta.commands.sim.live_line import LiveLine
 from noeta.core.errors import BadInput
 

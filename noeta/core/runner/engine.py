@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from noeta.core.errors import BadInput
 from noeta.core.fold import TaskState
@@ -11,13 +12,19 @@ from noeta.core.model import ModelRequest, Provider
 from noeta.core.retry import RetryPolicy
 from noeta.core.tool import OnUnknown, Tool
 
+MAX_SUBTASK_DEPTH: Final = 3
+"""How deep sub-agents may delegate, unless an engine says otherwise: the root stands at 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class Engine:
     """One agent: its instructions, model and tools (by name).
 
+    ``max_subtask_depth``: how deep below the root its sub-agents may stand; a call that asks for a deeper one gets an
+    error result. None: no bound. Keeps: bounded.
+
     Raises:
-        BadInput: ``on_unknown`` asks for the park flow, which this version does not have.
+        BadInput: ``on_unknown`` asks for the park flow, which this version does not have; or a negative depth.
     """
 
     provider: Provider
@@ -26,10 +33,13 @@ class Engine:
     tools: Mapping[str, Tool] = field(default_factory=dict)
     retry: RetryPolicy = RetryPolicy()
     on_unknown: OnUnknown = OnUnknown.TELL
+    max_subtask_depth: int | None = MAX_SUBTASK_DEPTH
 
     def __post_init__(self) -> None:
         if self.on_unknown is OnUnknown.PARK:
             raise BadInput("on_unknown", "'park' is not available in this version, use 'tell'")
+        if self.max_subtask_depth is not None and self.max_subtask_depth < 0:
+            raise BadInput("max_subtask_depth", f"at least 0, or None for no bound, found {self.max_subtask_depth}")
 
     def request(self, state: TaskState) -> ModelRequest:
         """The next request, from the log alone. Keeps: same-request."""

@@ -18,6 +18,7 @@ HEARTBEAT_MAX: Final = 360
 """Renewals of one running step at the most: interval × this bounds how long a step can hold its task."""
 
 QUOTA_EXCEEDED: Final = "lease_quota_exceeded"
+ORDERED: Final = "its task is to end, and the step did not"
 RETRY_SECONDS_MAX: Final = 1.0
 """The longest pause before a failed or busy renewal is tried again."""
 
@@ -29,8 +30,9 @@ class ClaimLost(InvalidLease):
 class Held:
     """One claim in this process: its handle on the store, and the token that cancels its step.
 
-    ``cancelled`` is set when the claim is lost or the worker stops; ``lost`` says why it is lost. After ``cut``
-    no append leaves this process under this claim.
+    ``cancelled`` is set when the claim is lost, the worker stops, or an order came; ``lost`` says why it is lost. After
+    ``cut`` no append leaves this process under this claim. ``ordered_at``: when the keeper heard of an order to end or
+    to stop, by the monotonic clock.
     """
 
     def __init__(self, world: World, store: Store, claim: Claim, deadline: float) -> None:
@@ -40,6 +42,7 @@ class Held:
         self.changed: Event = world.event()
         self.lost: str | None = None
         self.stopping = False
+        self.ordered_at: float | None = None
         self.inbox_seq = claim.inbox_seq
         self.last_seq = claim.last_seq
         self.renewals = 0
@@ -68,6 +71,13 @@ class Held:
     def stop(self) -> None:
         """Ask the step to end at its next boundary; the claim stays good, so that it can be released."""
         self.stopping = True
+        self.cancelled.set()
+
+    def order(self) -> None:
+        """Cancel the step, because an order to end or to stop is in the inbox: the runner takes it at its next
+        boundary. The claim stays good."""
+        if self.ordered_at is None:
+            self.ordered_at = self._world.monotonic()
         self.cancelled.set()
 
     def append(self, expected_seq: int, commit: Commit) -> Appended:
@@ -175,8 +185,10 @@ class LeaseKeeper:
         if held.renewals >= self._heartbeat_max:
             held.cut(QUOTA_EXCEEDED)
             self._on_lost(held)
-        elif renewal.inbox_seq > held.inbox_seq:
-            held.inbox_seq = renewal.inbox_seq
+            return False
+        held.inbox_seq = max(held.inbox_seq, renewal.inbox_seq)
+        if renewal.ordered:
+            held.order()
         return False
 
     def _expire(self, holders: list[Held]) -> None:

@@ -1,60 +1,63 @@
-"""The runner: folds a claimed task's log, does what it says comes next, and commits before every effect.
+"""The runner: drives one claim from entry to entry, until the task waits or ends.
 
-What is known together is committed together: events are noted in memory and flushed in one commit right before
-something leaves (a model request, a tool) or the task rests. ``ModelCalled`` is durable before the request
-leaves, ``ToolStarted`` before the tool runs. Any refusal of the store ends the drive without further writes.
+It folds the log and does what ``next_action`` says; there is no other state (`desk.py` holds what was read and noted).
+``ModelCalled`` is durable before the request leaves, ``ToolStarted`` before the tool runs. Any refusal of the store
+ends the drive without further writes.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Literal, assert_never
 
 from noeta.core import codec, limits, texts
 from noeta.core.actions import (
+    AnswerCall,
     CallModel,
     EndCancelled,
     Ended,
     EndTurn,
     FailTurn,
     Interrupted,
+    Rest,
     StartCall,
     Wait,
     next_action,
 )
 from noeta.core.errors import NoetaError
 from noeta.core.events import (
-    Entry,
-    Event,
     MessageTaken,
     ModelCalled,
-    ModelReplied,
     StepAttemptAbandoned,
-    TaskCancelled,
     TaskCompleted,
     TaskFailed,
     TaskSuspended,
     TaskWoken,
-    ToolFinished,
     ToolStarted,
     TurnFailed,
 )
-from noeta.core.fold import CallState, TaskState, advance
+from noeta.core.fold import CallState, TaskState
+from noeta.core.lower import cancelled_by
 from noeta.core.model import ProviderError
 from noeta.core.runner import calls, model_step
+from noeta.core.runner.desk import Desk
 from noeta.core.runner.engine import Engine
 from noeta.core.runner.lease import Held
-from noeta.core.store import Appended, Commit, Continue, End, LogPage, Next, Store, Suspend, UnreadItem
+from noeta.core.runner.outcome import Recorded, answered
+from noeta.core.store import Continue, End, Post, Store, Suspend, UnreadItem
 from noeta.core.tool import StepCancelled
 from noeta.core.wake import (
+    CANCEL,
+    CLOSE,
     NEXT_GOAL,
     ControlReceived,
     HumanResponseReceived,
-    Item,
+    SubtaskCompleted,
+    TimerFired,
     WakeCondition,
     find_wake,
-    matches_wake,
+    timed_out,
 )
 from noeta.core.world import World
 
@@ -62,9 +65,15 @@ Outcome = Literal["woken", "drained", "skipped", "cancelled", "stopped"]
 """What became of one drive: it ended in a wait after being woken or begun (``woken``), or in the terminal status
 (``drained``, ``cancelled``); nothing it waits for had come (``skipped``); it was asked to stop (``stopped``)."""
 
-NOTED_MAX: Final = limits.COMMIT_PARTS_MAX // 2
-NOTED_CHARS_MAX: Final = limits.COMMIT_BYTES_MAX // 16
-"""What is noted at the most before it is flushed: a character takes six bytes at the most when it is encoded."""
+LOOKS_MAX: Final = 3
+"""Looks at an inbox that keeps moving before the task is left pending. Keeps: bounded."""
+
+MOVED_ENDINGS_MAX: Final = 10
+"""Endings in a row that a message came before. Then the task ends all the same, and what is unread then is stamped so:
+a flood cannot keep a task from ending. Keeps: bounded."""
+
+GIVEN_UP_MAX: Final = limits.COMMIT_PARTS_MAX // 2
+"""Children that are given up in one commit."""
 
 _log = logging.getLogger("noeta.runner")
 
@@ -88,16 +97,15 @@ class Runner:
     ) -> None:
         self._resolve = resolve
         self._world = world
-        self._store = store
         self._held = held
         self._next_goal_handle = next_goal_handle
-        self._on_seal = on_seal or (lambda reason, seq: None)
-        self._state = TaskState(held.claim.task_id)
-        self._noted: list[Event] = []
-        self._noted_chars = 0
-        self._durable_seq = 0
-        self._unread: list[UnreadItem] = []
-        self._inbox_seen = 0
+        self._desk = Desk(store, held, on_seal or (lambda reason, seq: None))
+        self._moved_endings = 0
+        self._ordered_by = 0
+
+    @property
+    def _state(self) -> TaskState:
+        return self._desk.state
 
     def drive(self) -> Outcome:
         """Run the task until it waits, ends, or the step is told to stop.
@@ -105,7 +113,7 @@ class Runner:
         Raises:
             Conflict, StoreUnavailable, CommitUnknown: stop, write nothing more, charge nobody.
         """
-        self._load()
+        self._desk.load()
         self._engine = self._resolve(self._state)
         try:
             return self._drive()
@@ -113,134 +121,121 @@ class Runner:
             if not _is_bug(error):
                 raise
             return self._fail(error)
-        except StepCancelled:
-            self._held.check()
-            self._seal_stopped()
-            return "stopped"
         except Exception as error:
             return self._fail(error)
 
     def _drive(self) -> Outcome:
+        """Act until the task rests. A step that was cancelled half way ends here: by the order, or by the stop."""
         while True:
-            if self._held.stopping:
-                if self._noted:  # what is known is recorded: a finished tool is not asked about again
-                    self._flush(Continue())
-                return "stopped"
-            match next_action(self._state):
-                case Wait(wake_on=wake_on):
-                    if not self._wake(wake_on):
-                        return self._put_back(wake_on)
-                case Interrupted() as interrupted:
-                    self._recover(interrupted)
-                case CallModel(attempt=attempt):
-                    self._call_model(attempt)
-                case StartCall(call=call):
-                    self._start_call(call)
-                case FailTurn(reason=reason, message=message):
-                    return self._fail_turn(reason, message)
-                case EndTurn(answer=answer):
-                    ended = self._end_turn(answer)
-                    if ended is not None:
-                        return ended
-                case EndCancelled(reason=reason):
-                    return self._end_cancelled(reason)
-                case Ended():
-                    return "drained"
-                case action:
-                    assert_never(action)
-
-    # -- the log -------------------------------------------------------------------------------------------
-
-    def _load(self) -> None:
-        """Fold the log from its start, and see the inbox as it is."""
-        self._state = TaskState(self._held.claim.task_id)
-        self._noted, self._noted_chars = [], 0
-        self._unread, self._inbox_seen = [], 0
-        more = True
-        while more:
-            page = self._read(self._state.last_seq)
-            for entry in page.entries:
-                advance(self._state, entry)
-            more = page.more or page.inbox_seen < page.row.inbox_seq
-        self._durable_seq = self._state.last_seq
-
-    def _look_again(self) -> None:
-        """See what came since the inbox was last read, if anything did."""
-        more = self._held.inbox_seq > self._inbox_seen
-        while more:
-            page = self._read(self._durable_seq)
-            if page.entries:
-                self._held.cut("another worker has written to the log")
+            try:
+                outcome = self._act()
+            except StepCancelled:
                 self._held.check()
-            more = page.inbox_seen < page.row.inbox_seq
+                if not self._held.stopping and self._take_orders():
+                    continue
+                self._seal_stopped()
+                return "stopped"
+            if outcome is not None:
+                return outcome
 
-    def _read(self, after: int) -> LogPage:
-        """Entries after this seq, and the items that were not seen before."""
-        page = self._store.read(self._held.claim.task_id, after, inbox_after=self._inbox_seen)
-        self._unread += page.unread
-        self._inbox_seen = page.inbox_seen
-        return page
-
-    def _note(self, event: Event) -> None:
-        """Let an event count for the decisions that follow; it becomes durable with the next flush."""
-        seq = self._state.last_seq + 1
-        advance(self._state, Entry(seq, self._held.claim.epoch, 0, event, ""))
-        self._noted.append(event)
-        self._noted_chars += _chars(event)
-
-    def _flush(self, next: Next, *more: Event) -> Appended:
-        """Commit what was noted, and more entries that only count once they are durable."""
-        commit = Commit((*self._noted, *more), next, self._seen(next))
-        sealed = [event for event in self._noted if isinstance(event, StepAttemptAbandoned)]
-        appended = self._held.append(self._durable_seq, commit)
-        self._noted, self._noted_chars = [], 0
-        self._durable_seq = appended.last_seq
-        for seal in sealed:
-            self._on_seal(seal.reason, seal.abandoned_from_seq)
-        return appended
-
-    def _seen(self, next: Next) -> int:
-        """The newest item this decision took into account. An unread one that would end the wait at once is not of
-        them, though it was read (an open turn is called again before it is taken): the row becomes pending, and
-        the next claim is woken by it. Keeps: wake-once."""
-        if isinstance(next, Suspend):
-            ready = [item.number for item in self._unread if matches_wake(next.wake_on, item.item)]
-            return min([self._inbox_seen, *(number - 1 for number in ready)])
-        return self._inbox_seen
+    def _act(self) -> Outcome | None:
+        """Do what comes next; the outcome, once the task rests."""
+        if self._held.stopping:
+            if self._desk.has_notes:  # what is known is recorded: a finished tool is not asked about again
+                self._desk.flush(Continue())
+            return "stopped"
+        self._take_orders()
+        match next_action(self._state):
+            case Wait(wake_on=wake_on):
+                if not self._wake(wake_on):
+                    return self._put_back(wake_on)
+            case Interrupted() as interrupted:
+                self._recover(interrupted)
+            case CallModel(attempt=attempt):
+                self._call_model(attempt)
+            case StartCall(call=call):
+                self._start_call(call)
+            case AnswerCall(call=call):
+                self._desk.note(answered(call))
+            case Rest(wake_on=wake_on):
+                return self._rest(wake_on)
+            case FailTurn(reason=reason, message=message):
+                return self._fail_turn(reason, message)
+            case EndTurn(answer=answer):
+                return self._end_turn(answer)
+            case EndCancelled(order=order):
+                return self._end_cancelled(order)
+            case Ended():
+                return "drained"
+            case action:
+                assert_never(action)
+        return None
 
     # -- waking --------------------------------------------------------------------------------------------
 
     def _wake(self, wake_on: WakeCondition) -> bool:
         """Take what ends the wait, if it is there. Keeps: wake-once, taken-once."""
-        found = find_wake(wake_on, [(item.number, item.item) for item in self._unread])
+        found = find_wake(wake_on, [(item.number, item.item) for item in self._desk.unread])
         if found is None:
             return False
         numbers, event = found
-        self._unread = [item for item in self._unread if item.number not in numbers]
-        self._note(TaskWoken(numbers, event))
+        if isinstance(event, ControlReceived):
+            self._ordered_by = numbers[0]
+        self._desk.take([item for item in self._desk.unread if item.number in numbers])
+        self._desk.note(TaskWoken(numbers, event))
         return True
 
-    def _put_back(self, wake_on: WakeCondition) -> Outcome:
-        """Nothing that ends the wait has come: wait again, knowing of the items that were seen."""
-        known: tuple[Item, ...] = tuple(item.item for item in self._unread)
-        self._flush(Suspend(wake_on, known=known))
+    def _put_back(self, wake_on: WakeCondition) -> Outcome | None:
+        """Nothing that ends the wait has come: wait again, knowing of the items that were seen. If more came meanwhile,
+        look again; None: the wait has ended."""
+        for look in range(1, LOOKS_MAX + 1):
+            known = tuple(item.item for item in self._desk.unread)
+            again = look < LOOKS_MAX
+            if not self._desk.flush(Suspend(wake_on, known=known, again=again)).moved or not again:
+                break
+            self._desk.look_again()
+            if self._wake(wake_on):
+                return None
         return "skipped"
 
+    def _rest(self, wake_on: WakeCondition) -> Outcome:
+        """Every open call waits. A result that is already there, or comes meanwhile, makes the task pending at once.
+        Keeps: wake-once, children-once."""
+        self._desk.look_again()
+        known = tuple(item.item for item in self._desk.unread)
+        self._desk.flush(Suspend(wake_on, known=known), TaskSuspended(wake_on))
+        return "woken"
+
+    def _take_orders(self) -> bool:
+        """Take an order to end or to stop, before anything else is done; whether there is one. A task that waits takes
+        it as what ended its wait."""
+        if self._held.ordered_at is not None:
+            self._desk.look_again()
+        orders = [item for item in self._desk.unread if isinstance(item.item, ControlReceived)]
+        if orders and not isinstance(next_action(self._state), Wait | Ended):
+            self._take(orders)
+        return bool(orders)
+
     def _take_messages(self) -> None:
-        """Take what people said while the task ran: between a result and the next model call."""
-        self._look_again()
-        for item in list(self._unread):
-            if len(self._noted) >= NOTED_MAX or self._noted_chars >= NOTED_CHARS_MAX:
-                self._flush(Continue())  # a flooded inbox is taken in several commits
-            match item.item:
-                case HumanResponseReceived(handle=handle) if handle == NEXT_GOAL:
-                    self._unread.remove(item)
-                    self._note(MessageTaken(item.number, item.item))
-                case ControlReceived():
-                    self._unread.remove(item)
-                    self._note(MessageTaken(item.number, item.item))
-                case _:
-                    pass
+        """Take what people said while the task ran: between a result and the next model call. What a wait that is over
+        still brought in is taken, too, and told to nobody: a later wait must not be ended by it."""
+        self._desk.look_again()
+        taken = []
+        for item in self._desk.unread:
+            if _is_message(item) or _is_left_over(self._state, item):
+                taken.append(item)
+            if isinstance(item.item, ControlReceived):
+                break  # what was said after an order is not of this turn
+        self._take(taken)
+
+    def _take(self, items: Sequence[UnreadItem]) -> None:
+        self._desk.take(items)
+        for item in items:
+            if self._desk.is_full:
+                self._desk.flush(Continue())  # a flooded inbox is taken in several commits
+            if isinstance(item.item, ControlReceived):
+                self._ordered_by = item.number
+            self._desk.note(MessageTaken(item.number, item.item))
 
     # -- calls ---------------------------------------------------------------------------------------------
 
@@ -250,42 +245,43 @@ class Runner:
             if self._state.cancel is not None:
                 return
         request = self._engine.request(self._state)
-        self._note(ModelCalled(request.hash(), attempt, request.engine_hash()))
-        self._flush(Continue())
+        self._desk.note(ModelCalled(request.hash(), attempt, request.engine_hash()))
+        self._desk.flush(Continue())
         self._world.point("model.before", task=self._held.claim.task_id, attempt=attempt)
         try:
             reply = model_step.ask(self._engine, self._held, request)
             self._world.point("model.after", task=self._held.claim.task_id, attempt=attempt)
-            self._note(model_step.replied(reply, self._state.last_seq + 1))
+            self._desk.note(model_step.replied(reply, self._state.last_seq + 1))
         except ProviderError as error:
             raise _TurnError(texts.LLM_ERROR, str(error)) from error
 
     def _start_call(self, call: CallState) -> None:
         if call.call.tool not in self._engine.tools:
-            self._note(calls.unknown_tool(call))
+            self._desk.note(calls.unknown_tool(call))
             return
-        self._note(ToolStarted(call.call.id, call.starts + 1))
-        self._flush(Continue())
-        self._note(calls.run_call(self._engine, self._world, self._held, call))
+        self._desk.note(ToolStarted(call.call.id, call.starts + 1))
+        self._desk.flush(Continue())
+        self._record(calls.run_call(self._engine, self._world, self._held, self._state, call))
+
+    def _record(self, recorded: Recorded) -> None:
+        self._desk.note(recorded.event, children=recorded.children, posts=recorded.posts)
 
     def _recover(self, interrupted: Interrupted) -> None:
         """Seal what the last owner left half done, and decide about each call in it."""
-        started = [call.started_seq for call in interrupted.calls]
-        model = [] if interrupted.model_called_seq is None else [interrupted.model_called_seq]
-        self._note(StepAttemptAbandoned(min(started + model), "auto_redrive"))
+        self._desk.note(StepAttemptAbandoned(_open_from(interrupted), "auto_redrive"))
         for call in interrupted.calls:
-            finished = calls.recover_call(self._engine, self._world, self._held, call)
-            if finished is None:
+            recorded = calls.recover_call(self._engine, self._world, self._held, self._state, call)
+            if recorded is None:
                 self._start_call(call)
             else:
-                self._note(finished)
+                self._record(recorded)
 
     def _seal_stopped(self) -> None:
         """The worker stops in the middle of a model call: nobody died in it, and it must not count as if. An open
         tool call stays open: its next owner asks what it did."""
         if self._state.model_called_seq is not None:
-            self._note(StepAttemptAbandoned(self._state.model_called_seq, texts.WORKER_STOPPED))
-            self._flush(Continue())
+            self._desk.note(StepAttemptAbandoned(self._state.model_called_seq, texts.WORKER_STOPPED))
+            self._desk.flush(Continue())
 
     # -- rests ---------------------------------------------------------------------------------------------
 
@@ -293,15 +289,20 @@ class Runner:
         """Wait for the next message, or end; None if a message came before the end: the task goes on."""
         if self._state.interactive:
             wake_on = HumanResponseReceived(NEXT_GOAL)
-            self._flush(Suspend(wake_on), TaskSuspended(wake_on, answer))
+            self._desk.flush(Suspend(wake_on), TaskSuspended(wake_on, answer))
             return "woken"
-        self._look_again()
-        before = self._state.last_seq
-        if any(isinstance(item.item, HumanResponseReceived | ControlReceived) for item in self._unread):
-            self._take_messages()
-            if self._state.last_seq > before:
-                return None
-        if self._flush(End(TaskCompleted(answer))).moved:
+        for_certain = self._moved_endings >= MOVED_ENDINGS_MAX
+        if not for_certain:
+            self._desk.look_again()
+            before = self._state.last_seq
+            if any(_is_message(item) for item in self._desk.unread):
+                self._take_messages()
+                if self._state.last_seq > before:
+                    self._moved_endings += 1
+                    return None
+        seen = limits.INTEGER_MAX if for_certain else None
+        if self._desk.flush(End(TaskCompleted(answer)), inbox_seen=seen).moved:
+            self._moved_endings += 1
             return None
         return "drained"
 
@@ -309,29 +310,57 @@ class Runner:
         """Keeps: bounded. The entry names the reason."""
         message = codec.escape_text(message)[: limits.REASON_CHARS_MAX]
         bug_again = reason == texts.INTERNAL_ERROR and self._state.internal_errors + 1 >= texts.MAX_INTERNAL_ERRORS
-        self._note(TurnFailed(reason, message))
+        posts = self._giving_up()
+        self._desk.note(TurnFailed(reason, message))
         if self._state.interactive and not bug_again:
-            wake_on = HumanResponseReceived(NEXT_GOAL)
-            self._flush(Suspend(wake_on), TaskSuspended(wake_on))
+            self._rest_on(NEXT_GOAL, texts.TURN_FAILED.format(code=reason), posts)
             return "woken"
-        self._flush(End(TaskFailed(reason, message)))
+        self._desk.flush(End(TaskFailed(reason, message)))
         return "drained"
 
-    def _end_cancelled(self, reason: str) -> Outcome:
-        if self._next_goal_handle is None:
-            self._flush(End(TaskCancelled(reason)))
+    def _end_cancelled(self, order: ControlReceived) -> Outcome:
+        """A cancel ends the task, unless this loop's host reopens it by a message; a close stops the turn of a task
+        that can be spoken to. Keeps: terminal-is-final."""
+        # A sub-agent is never reopened: its parent waits for its result.
+        handle = self._next_goal_handle if self._state.parent_task_id is None else None
+        if handle is None and order.action == CLOSE and self._state.interactive:
+            handle = NEXT_GOAL
+        if handle is None:
+            self._desk.flush(End(cancelled_by(order)))
             return "cancelled"
-        wake_on = HumanResponseReceived(self._next_goal_handle)
-        self._flush(Suspend(wake_on), TaskSuspended(wake_on))
+        # What was said before the order belongs to the turn it stops; what came after it begins the next one.
+        self._take([item for item in self._desk.unread if item.number < self._ordered_by and _is_message(item)])
+        posts = self._giving_up()
+        interrupted = next_action(self._state, ordered=False)
+        if isinstance(interrupted, Interrupted):
+            self._desk.note(StepAttemptAbandoned(_open_from(interrupted), order.action))
+        self._rest_on(handle, _ORDERED[order.action] + (f": {order.reason}" if order.reason else ""), posts)
         return "stopped"
+
+    def _rest_on(self, handle: str, reason: str, posts: Sequence[Post]) -> None:
+        wake_on = HumanResponseReceived(handle)
+        self._desk.flush(Suspend(wake_on), TaskSuspended(wake_on, reason=reason), posts=posts)
+
+    def _giving_up(self) -> list[Post]:
+        """Orders to end for the children that open calls wait for: the turn ends without them. More than a commit holds
+        are sent before it."""
+        order = ControlReceived(CANCEL, texts.WAIT_GIVEN_UP)
+        posts = [Post(child, order, texts.GIVEN_UP_KEY) for child in self._state.awaited_children()]
+        while len(posts) > GIVEN_UP_MAX:
+            self._desk.flush(Continue(), posts=posts[:GIVEN_UP_MAX])
+            posts = posts[GIVEN_UP_MAX:]
+        return posts
 
     def _fail(self, error: Exception) -> Outcome:
         """A failed turn, or a bug: the first fails the turn, the second in a row ends the task."""
         if isinstance(error, _TurnError):
             return self._fail_turn(error.reason, str(error))
         _log.error("task %s: the runner failed", self._held.claim.task_id, exc_info=error)
-        self._load()
+        self._desk.load()
         return self._fail_turn(texts.INTERNAL_ERROR, f"{type(error).__name__}: {error}")
+
+
+_ORDERED: Final = {CANCEL: "cancelled", CLOSE: "closed"}
 
 
 class _TurnError(Exception):
@@ -347,12 +376,25 @@ def _is_bug(error: NoetaError) -> bool:
     return error.code in ("bad_input", "illegal_transition", "unknown_task")
 
 
-def _chars(event: Event) -> int:
-    """About how much text an event holds."""
-    match event:
-        case (
-            MessageTaken(message=HumanResponseReceived(text=text)) | ToolFinished(output=text) | ModelReplied(text=text)
-        ):
-            return len(text)
+def _open_from(interrupted: Interrupted) -> int:
+    """The first seq of what was left half done."""
+    started = [call.started_seq for call in interrupted.calls]
+    model = [] if interrupted.model_called_seq is None else [interrupted.model_called_seq]
+    return min(started + model)
+
+
+def _is_message(item: UnreadItem) -> bool:
+    """Something that was said to the task, or to its turn."""
+    match item.item:
+        case HumanResponseReceived(handle=handle):
+            return handle == NEXT_GOAL and not timed_out(item.item)
+        case ControlReceived():
+            return True
         case _:
-            return 0
+            return False
+
+
+def _is_left_over(state: TaskState, item: UnreadItem) -> bool:
+    """A timer, the end of a wait's time, or a child's result that nothing waits for any more."""
+    comes_once = isinstance(item.item, TimerFired | SubtaskCompleted) or timed_out(item.item)
+    return comes_once and not state.awaits(item.item)

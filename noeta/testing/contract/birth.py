@@ -10,12 +10,14 @@ from noeta.core.errors import DuplicateTask
 from noeta.core.events import TaskCompleted, TaskCreated
 from noeta.core.store import Created, End, NewTask
 from noeta.core.task import Status
+from noeta.testing.contract.holds import holds
 from noeta.testing.contract.stage import ContractTests, Stage, at_once
 
 TASK = NewTask("t", "agent", "do it", queue="q", interactive=True)
 
 
 class BirthContract(ContractTests):
+    @holds("status/pending")
     def test_a_new_task_is_pending_and_may_be_claimed_at_once(self, stage: Stage) -> None:
         created = stage.store.create(TASK)
 

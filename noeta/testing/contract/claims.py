@@ -8,6 +8,7 @@ from noeta.core.events import TaskSuspended
 from noeta.core.store import Claim, Suspend
 from noeta.core.task import TAKEOVERS_MAX, Status, takeover_backoff
 from noeta.core.wake import ExternalEvent
+from noeta.testing.contract.holds import holds
 from noeta.testing.contract.stage import LEASE, LEASE_MICROS, ONE_MICRO, ContractTests, Stage
 
 
@@ -18,6 +19,7 @@ class ClaimsContract(ContractTests):
         assert (taken.claims, taken.timers_fired, taken.stale_requeued) == ((), (), ())
         assert taken.now == stage.now
 
+    @holds("status/running", "guarantee/lease-while-it-runs")
     def test_a_claim_names_the_owner_raises_the_epoch_and_sets_the_lease(self, stage: Stage) -> None:
         """Keeps: epochs-rise."""
         stage.create(queue="q")
@@ -146,6 +148,7 @@ class ClaimsContract(ContractTests):
 
         assert stage.claim("w2").worker == "w2"
 
+    @holds("wake/stale-sweep")
     def test_a_lapsed_lease_is_taken_over_under_a_new_epoch(self, stage: Stage) -> None:
         """Keeps: epochs-rise."""
         old = stage.running()

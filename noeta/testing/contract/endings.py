@@ -9,6 +9,7 @@ from noeta.core.errors import InvalidLease
 from noeta.core.events import Ending, ModelReplied, TaskCancelled, TaskCompleted, TaskCreated, TaskFailed
 from noeta.core.store import Continue, End, Failed, PutBack, Suspend
 from noeta.core.task import FAIL_ATTEMPTS_MAX, Status, fail_backoff
+from noeta.testing.contract.holds import holds
 from noeta.testing.contract.stage import A_MESSAGE, A_WAIT, LEASE, ContractTests, Stage
 
 ENDINGS: tuple[Ending, ...] = (
@@ -20,6 +21,7 @@ ENDINGS: tuple[Ending, ...] = (
 
 
 class EndingsContract(ContractTests):
+    @holds("status/terminal")
     @pytest.mark.parametrize("ending", ENDINGS, ids=repr)
     def test_an_ended_task_has_its_ending_as_its_last_entry_and_no_owner(self, stage: Stage, ending: Ending) -> None:
         """Keeps: terminal-is-final, row-agrees."""
@@ -41,6 +43,7 @@ class EndingsContract(ContractTests):
         with stage.nothing_changes(), pytest.raises(InvalidLease):
             stage.append(claim, next=next)
 
+    @holds("status/terminal")
     def test_no_verb_leaves_the_terminal_status(self, stage: Stage) -> None:
         """Keeps: terminal-is-final. https://github.com/rails/solid_queue/issues/589"""
         claim = stage.ended()

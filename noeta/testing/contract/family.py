@@ -22,6 +22,7 @@ from noeta.core.events import (
 from noeta.core.store import Child, Claim, Commit, Continue, End, NewTask, Post, Suspend
 from noeta.core.task import Status
 from noeta.core.wake import ExternalEvent, Item, SubtaskCompleted, SubtaskGroupCompleted
+from noeta.testing.contract.holds import holds
 from noeta.testing.contract.stage import A_MESSAGE, LEASE, ContractTests, Stage, at_once
 
 CHILD = Child("t.2-0.0", "helper", "help")
@@ -41,6 +42,7 @@ def end(stage: Stage, id: str, entry: Ending = DONE) -> None:
 
 
 class FamilyContract(ContractTests):
+    @holds("subtask/ordinary-task")
     def test_a_child_is_born_with_the_commit_that_records_its_call(self, stage: Stage) -> None:
         """Keeps: children-once."""
         claim = stage.running(queue="q")
@@ -50,7 +52,19 @@ class FamilyContract(ContractTests):
         row = stage.row(CHILD.id)
         assert (row.status, row.parent, row.group, row.queue) == (Status.PENDING, "t", "g", "q")
         assert (row.ready_at, row.created_at, row.last_seq, row.epoch) == (stage.now, stage.now, 1, 0)
-        assert stage.events(CHILD.id) == [TaskCreated("helper", "help", True, "t", "g")]
+        assert stage.events(CHILD.id) == [TaskCreated("helper", "help", True, "t", "g", "t", 1)]
+
+    def test_a_child_says_under_which_root_and_how_deep_it_stands(self, stage: Stage) -> None:
+        claim = stage.running()
+        stage.append(claim, children=(CHILD,))
+        child = stage.claim("w2")
+        deeper = Child(f"{CHILD.id}.5-0.1", "helper", "deeper", root="t", depth=2)
+
+        stage.append(child, children=(deeper,))
+
+        (born,) = stage.events(deeper.id)
+        assert born == TaskCreated("helper", "deeper", False, CHILD.id, None, "t", 2)
+        assert stage.row(deeper.id).parent == CHILD.id
 
     def test_a_refused_commit_leaves_no_child(self, stage: Stage) -> None:
         """Keeps: children-once."""
@@ -96,6 +110,7 @@ class FamilyContract(ContractTests):
                 children=(Child("t.2-0.1", "helper", "new"), replace(CHILD, goal="other")),
             )
 
+    @holds("wait/subtask-delivered")
     @pytest.mark.parametrize(
         ("ending", "status", "output"),
         [
@@ -123,6 +138,7 @@ class FamilyContract(ContractTests):
         (item,) = stage.unread()
         assert (item.key, item.item) == (f"child:{CHILD.id}", SubtaskCompleted(CHILD.id, status, output))
 
+    @holds("wait/subtask-delivered")
     def test_a_child_that_ends_before_its_parent_waits_is_not_missed(self, stage: Stage) -> None:
         """Keeps: children-once, never-stuck."""
         claim = stage.running()
@@ -168,15 +184,6 @@ class FamilyContract(ContractTests):
 
         assert appended.status is Status.TERMINAL
         assert appended.refused == (f"child:{CHILD.id}",)
-
-    def test_grandchildren_derive_their_ids_again(self, stage: Stage) -> None:
-        claim = stage.running()
-        stage.append(claim, children=(CHILD,))
-        child = stage.claim("w2")
-
-        stage.append(child, children=(Child(f"{CHILD.id}.5-0.0", "helper", "deeper"),))
-
-        assert stage.row(f"{CHILD.id}.5-0.0").parent == CHILD.id
 
     # -- posts ---------------------------------------------------------------------------------------------
 
@@ -275,6 +282,7 @@ class FamilyContract(ContractTests):
 
     # -- groups --------------------------------------------------------------------------------------------
 
+    @holds("wait/group-delivered")
     def test_a_group_wakes_its_parent_with_its_last_member(self, stage: Stage) -> None:
         """Failed and cancelled members count, too. Keeps: children-once."""
         claim = stage.running()
@@ -306,6 +314,7 @@ class FamilyContract(ContractTests):
         end(stage, "t.2-0.2")
         assert stage.row().status is Status.PENDING
 
+    @holds("wait/group-delivered")
     def test_a_group_that_ended_before_the_wait_is_looked_at_again(self, stage: Stage) -> None:
         """Keeps: children-once, never-stuck."""
         claim = stage.running()
@@ -342,6 +351,7 @@ class FamilyContract(ContractTests):
 
         assert stage.unread() == ()
 
+    @holds("wait/group-matches")
     def test_members_of_another_group_do_not_count(self, stage: Stage) -> None:
         claim = stage.running()
         stage.suspend(claim, GROUP)
@@ -351,6 +361,7 @@ class FamilyContract(ContractTests):
 
         assert (stage.row().status, stage.row().wake_missing) == (Status.SUSPENDED, 3)
 
+    @holds("wait/subtask-matches")
     def test_a_wait_for_one_member_ends_with_that_member(self, stage: Stage) -> None:
         claim = stage.running()
         stage.append(claim, children=members())

@@ -20,6 +20,7 @@ from noeta.core.events import (
 )
 from noeta.core.store import Append, Appended, Commit, End
 from noeta.core.task import Status
+from noeta.testing.contract.holds import holds
 from noeta.testing.contract.stage import A_MESSAGE, LEASE, ONE_MICRO, ContractTests, Stage
 
 CALLED = ModelCalled("hash", 1)
@@ -99,6 +100,7 @@ class FenceContract(ContractTests):
         assert "'t'" in str(refused.value)
         assert str(expected_seq) in str(refused.value)
 
+    @holds("guarantee/reclaimed-cannot-write")
     def test_the_old_owner_writes_nothing_after_a_takeover(self, stage: Stage) -> None:
         """Keeps: one-writer."""
         old = stage.running()
@@ -208,6 +210,7 @@ class FenceContract(ContractTests):
 
     # -- items ---------------------------------------------------------------------------------------------
 
+    @holds("wake/release-consumes")
     def test_an_item_is_taken_by_the_append_that_records_it(self, stage: Stage) -> None:
         """Keeps: taken-once."""
         claim = stage.running()

@@ -21,6 +21,7 @@ from noeta.core.wake import (
     WakeEvent,
     matches_wake,
 )
+from noeta.testing.contract.holds import holds
 from noeta.testing.contract.stage import A_MESSAGE, A_WAIT, ContractTests, Stage
 
 CONDITIONS: tuple[WakeCondition, ...] = (
@@ -38,7 +39,7 @@ EVENTS: tuple[Item, ...] = (
     HumanResponseReceived("question-1", "yes"),
     ExternalEvent("deployed", {"version": [1, 2]}),
     ExternalEvent("rolled back"),
-    ControlReceived("cancel", "enough"),
+    ControlReceived("close", "enough"),
 )
 
 
@@ -68,12 +69,14 @@ class InboxContract(ContractTests):
 
         assert stage.items() == [message, ExternalEvent("e", {"\x00": ["\x00"]})]
 
+    @holds("wait/one-rule", "wake/match-is-stored", "status/pending")
     @pytest.mark.parametrize("condition", CONDITIONS, ids=repr)
     @pytest.mark.parametrize("event", EVENTS, ids=repr)
     def test_an_item_makes_ready_exactly_what_it_satisfies(
         self, stage: Stage, condition: WakeCondition, event: Item
     ) -> None:
-        """The keys that stores compare agree with ``matches_wake``. Keeps: wake-once."""
+        """The keys that stores compare agree with ``matches_wake``. A cancel does more than that: `cancel.py`.
+        Keeps: wake-once."""
         stage.suspended(wake_on=condition)
 
         posted = stage.store.post("t", event)
@@ -87,6 +90,7 @@ class InboxContract(ContractTests):
         else:
             assert (row.wake_on, row.ready_at) == (condition, None)
 
+    @holds("status/suspended")
     @pytest.mark.parametrize("condition", [*CONDITIONS, TimerFired(4_000_000_000.5)], ids=repr)
     def test_every_condition_is_kept_as_it_is(self, stage: Stage, condition: WakeCondition) -> None:
         stage.suspended(wake_on=condition)
@@ -113,9 +117,9 @@ class InboxContract(ContractTests):
     def test_a_backing_off_task_keeps_its_backoff(self, stage: Stage) -> None:
         stage.create(delay_seconds=100)
 
-        posted = stage.store.post("t", ControlReceived())
+        posted = stage.store.post("t", ControlReceived("close"))
 
-        assert not posted.made_ready
+        assert posted == Posted("stored", 1, made_ready=False)
         assert stage.nothing_claimable()
 
     # -- keys ----------------------------------------------------------------------------------------------
@@ -181,7 +185,7 @@ class InboxContract(ContractTests):
         stage.ended()
 
         with stage.nothing_changes():
-            for event in EVENTS:
+            for event in (*EVENTS, ControlReceived("cancel")):
                 assert stage.store.post("t", event) == Posted("ended", None, made_ready=False)
             assert stage.store.wake("t", A_MESSAGE) == Posted("ended", None, made_ready=False)
 
@@ -197,6 +201,7 @@ class InboxContract(ContractTests):
 
     # -- wakes ---------------------------------------------------------------------------------------------
 
+    @holds("wake/exactly-once")
     def test_a_wake_that_is_still_unread_is_not_stored_twice(self, stage: Stage) -> None:
         """One reply delivered twice is one turn. Keeps: wake-once.
 

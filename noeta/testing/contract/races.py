@@ -22,6 +22,7 @@ from noeta.core.events import (
 from noeta.core.store import Appended, Claim, Claims, Commit, End, Failed, Posted, Store, Suspend
 from noeta.core.task import Status
 from noeta.core.wake import HumanResponseReceived
+from noeta.testing.contract.holds import holds
 from noeta.testing.contract.stage import A_MESSAGE, A_WAIT, DEADLINE_SECONDS, LEASE, ContractTests, Stage, at_once
 
 ROUNDS = 20
@@ -30,6 +31,7 @@ TRIES = 1_000
 
 
 class RacesContract(ContractTests):
+    @holds("scale/one-host")
     @pytest.mark.parametrize(("workers", "tasks"), [(4, 40), (8, 8)])
     def test_many_workers_never_take_a_task_twice(self, stage: Stage, workers: int, tasks: int) -> None:
         """Keeps: one-writer."""
@@ -95,6 +97,7 @@ class RacesContract(ContractTests):
             assert stage.events()[-1] == commits[winner].entries[0]
         assert stage.row().last_seq == ROUNDS + 1
 
+    @holds("scale/several-hosts")
     def test_two_racing_runners_never_both_append(self, stage: Stage) -> None:
         """An old owner that wakes up and its successor write at the same time. Keeps: one-writer.
 
@@ -254,6 +257,7 @@ class RacesContract(ContractTests):
         assert outcomes["stored"] + outcomes["ended"] == sent
         assert stop.wait(DEADLINE_SECONDS)
 
+    @holds("scale/one-host")
     def test_every_interleaving_of_two_workers_keeps_the_log_in_epoch_order(self, stage: Stage) -> None:
         """Both claim, write and lose the task again and again while time runs. Keeps: gapless-log, one-writer."""
         stage.create()

@@ -28,12 +28,13 @@ from noeta.core.store import (
     NewTask,
     Next,
     Post,
+    Posted,
     Store,
     Suspend,
     UnreadItem,
 )
 from noeta.core.task import Shape, TaskRow
-from noeta.core.wake import HumanResponseReceived, Item, TimerFired, WakeCondition
+from noeta.core.wake import CANCEL, ControlReceived, HumanResponseReceived, Item, TimerFired, WakeCondition
 
 LEASE: Final = 60.0
 """Seconds of a lease in these tests: long beside what a test advances, unless it says otherwise."""
@@ -192,6 +193,11 @@ class Stage:
         )
         return self.store.append(claim, row.last_seq if expected_seq is None else expected_seq, commit)
 
+    # -- what anybody does ---------------------------------------------------------------------------------
+
+    def cancel(self, id: str = "t", key: str | None = None, *, reason: str = "enough") -> Posted:
+        return self.store.post(id, ControlReceived(CANCEL, reason), key)
+
     # -- what is there -------------------------------------------------------------------------------------
 
     def row(self, id: str = "t") -> TaskRow:
@@ -202,6 +208,10 @@ class Stage:
 
     def events(self, id: str = "t") -> list[Event]:
         return [entry.event for entry in self.page(id).entries]
+
+    def endings(self, id: str = "t") -> list[Ending]:
+        """The terminal entries of its log: never more than one."""
+        return [event for event in self.events(id) if isinstance(event, Ending)]
 
     def unread(self, id: str = "t") -> tuple[UnreadItem, ...]:
         return self.page(id).unread

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noeta.core.task import Status, takeover_backoff
+from noeta.testing.contract.holds import holds
 from noeta.testing.contract.stage import LEASE, ONE_MICRO, ContractTests, Stage, at_once
 
 
@@ -13,6 +14,7 @@ class SweepsContract(ContractTests):
         stage.create("pending")
         assert stage.store.requeue_stale() == ()
 
+    @holds("wake/stale-sweep")
     def test_a_lapsed_task_is_put_back_and_the_takeover_counted(self, stage: Stage) -> None:
         claim = stage.running(queue="q")
         stage.clock.advance(LEASE - ONE_MICRO)

@@ -9,10 +9,12 @@ from noeta.core.events import TaskWoken
 from noeta.core.store import Suspend
 from noeta.core.task import Status
 from noeta.core.wake import ControlReceived, TimerFired
+from noeta.testing.contract.holds import holds
 from noeta.testing.contract.stage import LEASE, ONE_MICRO, ContractTests, Stage, at_once
 
 
 class TimersContract(ContractTests):
+    @holds("wait/timer-delivered", "wait/timer-matches")
     def test_a_timer_never_fires_early(self, stage: Stage) -> None:
         """Keeps: timers-once."""
         stage.suspended(wake_on=stage.timer(7.5))
@@ -24,6 +26,7 @@ class TimersContract(ContractTests):
 
         assert stage.store.fire_due_timers() == ("t",)
 
+    @holds("wait/same-dataclass")
     def test_a_fired_timer_is_the_stored_condition_byte_for_byte(self, stage: Stage) -> None:
         """Keeps: timers-once."""
         condition = stage.timer(7.123_456)
@@ -102,12 +105,12 @@ class TimersContract(ContractTests):
     def test_a_timer_that_something_else_overtook_does_not_fire(self, stage: Stage) -> None:
         """Keeps: timers-once."""
         stage.suspended(wake_on=stage.timer(5))
-        stage.store.post("t", ControlReceived())
+        stage.store.post("t", ControlReceived("close"))
         stage.claim()
         stage.clock.advance(6)
 
         assert stage.store.fire_due_timers() == ()
-        assert stage.items() == [ControlReceived()]
+        assert stage.items() == [ControlReceived("close")]
 
     def test_a_timer_in_the_past_is_due_at_once(self, stage: Stage) -> None:
         stage.suspended(wake_on=TimerFired(-5.0))
@@ -115,6 +118,7 @@ class TimersContract(ContractTests):
         assert stage.store.fire_due_timers() == ("t",)
         assert stage.items() == [TimerFired(-5.0)]
 
+    @holds("guarantee/for-months")
     def test_a_timer_in_the_year_9999_waits(self, stage: Stage) -> None:
         """https://github.com/lincolnloop/django-absurd/pull/89"""
         stage.suspended(wake_on=TimerFired(253_402_300_799.5))

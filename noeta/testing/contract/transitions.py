@@ -14,12 +14,14 @@ import pytest
 
 from noeta.core.errors import InvalidLease
 from noeta.core.events import ModelCalled, TaskFailed, TaskSuspended
-from noeta.core.store import Claim, End, PutBack, Suspend
+from noeta.core.store import Child, Claim, End, PutBack, Suspend, claim_from_row
 from noeta.core.task import TRANSITIONS, Cause, Given, Shape, TaskRow, fail_backoff, step, takeover_backoff
 from noeta.core.wake import ControlReceived
-from noeta.testing.contract.stage import A_WAIT, LEASE, LEASE_MICROS, ContractTests, Stage
+from noeta.testing.contract.stage import A_WAIT, DONE, LEASE, LEASE_MICROS, ContractTests, Stage
 
 CALLED: Final = ModelCalled("h", 1)
+CHILD: Final = Child("p.1-0.1", "helper", "help")
+"""Its row is the one looked at where the cause lies in the family."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,21 @@ DRIVERS: Final[dict[Cause, Driver]] = {
         wait=10.0,
     ),
     Cause.POST: Driver(
-        lambda stage, claim: stage.store.post("t", ControlReceived()),
+        lambda stage, claim: stage.store.post("t", ControlReceived("close")),
         lambda stage, before: Given(ready_at=stage.now),
         _one_item,
+    ),
+    Cause.ORDER: Driver(
+        lambda stage, claim: stage.append(claim_from_row(stage.row("p")), next=End(TaskFailed("code"))),
+        lambda stage, before: Given(ready_at=stage.now),
+        _one_item,
+        wait=1.0,
+    ),
+    Cause.CANCEL: Driver(
+        lambda stage, claim: stage.store.post("t", ControlReceived()),
+        lambda stage, before: Given(),
+        lambda before: _one_item(before) | _one_entry(before),
+        wait=LEASE,
     ),
     Cause.RENEW: Driver(
         lambda stage, claim: _renew(stage, claim),
@@ -108,8 +122,8 @@ DRIVERS: Final[dict[Cause, Driver]] = {
 
 LEGAL: Final = [(cause, shape) for cause, line in TRANSITIONS.items() for shape in Shape if shape in line.sources]
 ILLEGAL: Final = [(cause, shape) for cause in Cause for shape in Shape if shape not in TRANSITIONS[cause].sources]
-SELECTING: Final = frozenset({Cause.CLAIM, Cause.SWEEP, Cause.FIRE})
-"""Causes whose verb looks for rows: a row that is in no source is just not found."""
+UNHEARD: Final = frozenset({Cause.CLAIM, Cause.SWEEP, Cause.FIRE, Cause.CANCEL})
+"""Causes whose verb refuses nobody: a row that is in no source is not found, or has ended before."""
 
 
 def _renew(stage: Stage, claim: Claim) -> None:
@@ -128,16 +142,16 @@ class TransitionsContract(ContractTests):
     def test_the_store_makes_the_transition_that_the_table_says(self, stage: Stage, cause: Cause, shape: Shape) -> None:
         """Keeps: row-agrees, epochs-rise."""
         driver = DRIVERS[cause]
-        claim = _into(stage, shape)
+        claim = _into(stage, shape, cause)
         stage.clock.advance(driver.wait)
-        before = stage.row()
+        before = stage.row(claim.task_id)
         assert before.shape is shape
 
         driver.do(stage, claim)
 
         expected = replace(step(before, cause, driver.given(stage, before)), **driver.beside(before))  # type: ignore[arg-type]
-        assert stage.row() == expected
-        assert [entry.seq for entry in stage.page().entries] == list(range(1, expected.last_seq + 1))
+        assert stage.row(claim.task_id) == expected
+        assert [entry.seq for entry in stage.page(claim.task_id).entries] == list(range(1, expected.last_seq + 1))
 
     @_named(ILLEGAL)
     def test_what_the_table_does_not_say_is_refused_and_changes_nothing(
@@ -145,19 +159,21 @@ class TransitionsContract(ContractTests):
     ) -> None:
         """Keeps: terminal-is-final, one-writer."""
         driver = DRIVERS[cause]
-        claim = _into(stage, shape)
+        claim = _into(stage, shape, cause)
         if cause in (Cause.FIRE, Cause.SWEEP) and shape in (Shape.RUNNING, Shape.KEPT):
             stage.clock.advance(10.0)  # its timer is due, its lease is not over
         elif shape not in (Shape.RUNNING, Shape.KEPT):
             stage.clock.advance(driver.wait)
-        before = stage.row()
+        before = stage.row(claim.task_id)
         assert before.shape is shape
 
-        if cause is Cause.POST:  # an item may come at any time: the row knows of it and stays where it is
+        if cause in (Cause.POST, Cause.ORDER):  # an item may come at any time: the row knows of it
             driver.do(stage, claim)
-            number = before.inbox_seq + (shape is not Shape.TERMINAL)
-            assert stage.row() == replace(before, inbox_seq=number)
-        elif cause in SELECTING:
+            after = replace(before, inbox_seq=before.inbox_seq + (shape is not Shape.TERMINAL))
+            if shape is Shape.SUSPENDED:  # an order, which ends every wait
+                after = step(after, Cause.POST, Given(ready_at=stage.now))
+            assert stage.row(claim.task_id) == after
+        elif cause in UNHEARD:
             with stage.nothing_changes():
                 driver.do(stage, claim)
         else:
@@ -169,8 +185,10 @@ class TransitionsContract(ContractTests):
         assert {(cause, shape) for cause, shape in LEGAL + ILLEGAL} == {(c, s) for c in Cause for s in Shape}
 
 
-def _into(stage: Stage, shape: Shape) -> Claim:
+def _into(stage: Stage, shape: Shape, cause: Cause) -> Claim:
     """A task in this shape, and the last claim it was under."""
+    if cause is Cause.ORDER:
+        return _child_into(stage, shape)
     if shape is Shape.PENDING:
         claim = stage.running()
         stage.store.release(claim)
@@ -178,3 +196,20 @@ def _into(stage: Stage, shape: Shape) -> Claim:
     reached = stage.in_shape(shape)
     assert reached is not None
     return reached
+
+
+def _child_into(stage: Stage, shape: Shape) -> Claim:
+    """A child in this shape under a parent that runs; a pending one rests."""
+    parent = stage.running("p", lease=100 * LEASE)
+    stage.append(parent, children=(CHILD,))
+    claim = stage.claim("w2")
+    match shape:
+        case Shape.PENDING:
+            stage.append(claim, next=PutBack(LEASE))
+        case Shape.SUSPENDED | Shape.KEPT:
+            stage.suspend(claim, stage.timer(10), keep=shape is Shape.KEPT)
+        case Shape.TERMINAL:
+            stage.append(claim, next=End(DONE))
+        case Shape.RUNNING:
+            pass
+    return claim

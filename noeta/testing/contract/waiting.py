@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from noeta.core import codec
+from noeta.core import codec, limits
 from noeta.core.errors import Conflict
-from noeta.core.events import MessageTaken, ModelReplied, TaskCancelled, TaskCompleted, TaskFailed, TaskWoken
-from noeta.core.store import Continue, End, PutBack, Suspend
+from noeta.core.events import (
+    MessageTaken,
+    ModelReplied,
+    TaskCancelled,
+    TaskCompleted,
+    TaskFailed,
+    TaskSuspended,
+    TaskWoken,
+)
+from noeta.core.store import Continue, End, Post, Posted, PutBack, Suspend
 from noeta.core.task import Status
-from noeta.core.wake import ExternalEvent, HumanResponseReceived
+from noeta.core.wake import ControlReceived, ExternalEvent, HumanResponseReceived, Item
+from noeta.testing.contract.holds import holds
 from noeta.testing.contract.stage import A_MESSAGE, A_WAIT, LEASE, ContractTests, Stage
 
 
 class WaitingContract(ContractTests):
+    @holds("status/suspended", "guarantee/waiting-is-free")
     def test_a_suspended_task_holds_nothing(self, stage: Stage) -> None:
         """Keeps: waiting-is-free, row-agrees."""
         claim = stage.running()
@@ -44,7 +56,7 @@ class WaitingContract(ContractTests):
         assert stage.items() == [A_MESSAGE]
 
     def test_a_wake_between_the_look_and_the_suspension_is_not_lost(self, stage: Stage) -> None:
-        """Keeps: wake-once."""
+        """Keeps: wake-once. https://github.com/inngest/inngest/issues/1433"""
         claim = stage.running()
         stage.store.post("t", ExternalEvent("seen"))
         seen = stage.page().inbox_seen
@@ -71,6 +83,54 @@ class WaitingContract(ContractTests):
         stage.store.post("t", ExternalEvent("seen"))
 
         assert stage.suspend(claim, inbox_seen=1).status is Status.SUSPENDED
+
+    @pytest.mark.parametrize("missed", [A_MESSAGE, ExternalEvent("unrelated"), ControlReceived("close")], ids=repr)
+    def test_a_worker_that_will_look_again_stays_running_under_its_claim(self, stage: Stage, missed: Item) -> None:
+        """Whatever it missed. Keeps: wake-once, never-stuck."""
+        claim = stage.running()
+        before = stage.row()
+        stage.store.post("t", missed)
+
+        appended = stage.append(claim, TaskSuspended(A_WAIT), next=Suspend(A_WAIT, again=True), inbox_seen=0)
+
+        assert (appended.status, appended.moved, appended.inbox_seq) == (Status.RUNNING, True, 1)
+        assert stage.row() == replace(before, last_seq=2, inbox_seq=1)
+        waits = stage.append(claim, next=Suspend(A_WAIT, again=True), inbox_seen=1)
+        assert (waits.status, waits.moved) == (Status.SUSPENDED, False)
+
+    def test_a_worker_that_would_look_again_suspends_if_it_missed_nothing(self, stage: Stage) -> None:
+        """Keeps: waiting-is-free."""
+        claim = stage.running()
+        stage.store.post("t", ExternalEvent("seen"))
+
+        appended = stage.append(claim, TaskSuspended(A_WAIT), next=Suspend(A_WAIT, again=True), inbox_seen=1)
+
+        assert (appended.status, appended.moved) == (Status.SUSPENDED, False)
+        row = stage.row()
+        assert (row.worker, row.token, row.lease_until, row.wake_on) == (None, None, None, A_WAIT)
+
+    def test_a_flood_of_unrelated_items_between_look_and_suspension_costs_a_look_a_page(self, stage: Stage) -> None:
+        """No more, and what fits the wait is found behind them all. Keeps: never-stuck, wake-once, taken-once."""
+        claim = stage.running()
+        sender = stage.running("sender", lease=10 * LEASE)
+        for part in range(2):
+            posts = tuple(Post("t", ExternalEvent("noise", n), f"{part} {n}") for n in range(600))
+            stage.append(sender, posts=posts)
+
+        looks = 0
+        seen = 0
+        while (appended := stage.append(claim, next=Suspend(A_WAIT, again=True), inbox_seen=seen)).moved:
+            looks += 1
+            seen = stage.store.read("t", inbox_after=seen).inbox_seen
+
+        assert (appended.status, looks) == (Status.SUSPENDED, 2)
+        stage.append(sender, posts=(Post("t", ExternalEvent("noise"), "one more"),))
+        assert stage.row().status is Status.SUSPENDED
+        assert stage.store.wake("t", A_MESSAGE) == Posted("stored", 1_202, made_ready=True)
+        claim = stage.claim("w2")
+        (item,) = stage.store.read("t", inbox_after=1_201).unread
+        stage.append(claim, TaskWoken((item.number,), item.item))
+        assert len(stage.unread()) == limits.COMMIT_PARTS_MAX
 
     def test_a_kept_wait_that_missed_an_item_stays_running_under_its_claim(self, stage: Stage) -> None:
         """Keeps: wake-once."""
@@ -169,6 +229,7 @@ class WaitingContract(ContractTests):
 
     # -- exactly once --------------------------------------------------------------------------------------
 
+    @holds("guarantee/exactly-once", "wake/survives-a-death", "wake/delivered-again")
     def test_a_wake_comes_again_byte_for_byte_until_it_is_recorded(self, stage: Stage) -> None:
         """Keeps: wake-once."""
         reply = HumanResponseReceived(text="a\x00 é")
@@ -184,6 +245,7 @@ class WaitingContract(ContractTests):
 
         assert bodies == [codec.encode("item", reply)] * 4
 
+    @holds("wake/commit-point", "wake/not-written-twice")
     def test_a_recorded_wake_never_comes_again(self, stage: Stage) -> None:
         """Keeps: wake-once."""
         stage.suspended()
@@ -197,6 +259,7 @@ class WaitingContract(ContractTests):
         assert stage.unread() == ()
         assert stage.events()[-1] == TaskWoken((1,), A_MESSAGE)
 
+    @holds("wake/commit-point", "wake/exactly-once")
     def test_two_owners_cannot_both_record_a_wake(self, stage: Stage) -> None:
         """Keeps: wake-once, one-writer."""
         stage.suspended()
@@ -223,6 +286,7 @@ class WaitingContract(ContractTests):
         assert [event.numbers for event in woken] == [(1,), (2,), (3,), (4,), (5,)]
         assert stage.nothing_claimable()
 
+    @holds("guarantee/for-months")
     def test_a_wait_for_weeks_costs_one_start(self, stage: Stage) -> None:
         """https://github.com/celery/celery/issues/2599"""
         stage.suspended()

@@ -22,7 +22,6 @@ from noeta.testing.model_based.calls import call
 from noeta.testing.model_based.example import (
     DATA,
     TASKS_MAX,
-    WORKERS,
     Example,
 )
 from noeta.testing.model_based.material import ENDINGS, GROUP, GROUP_MEMBERS, ITEMS
@@ -133,19 +132,22 @@ class CommitRules(Example):
             self.do(made, call("wake", claim.task_id, result))
 
     @rule(data=DATA)
-    def waits_for_a_timer(self, data: st.DataObject) -> None:
-        """A timer's instant comes, and somebody looks: a sweep, a claim, or the owner that kept its claim."""
+    def waits_for_an_instant(self, data: st.DataObject) -> None:
+        """A timer's instant comes, or the end of a wait's time, and somebody looks: a sweep, a claim, or the owner that
+        kept its claim. Now and then an item comes first."""
         made = self.material(data)
         if not any(page.row.ready_at for page in self.waiting()):
             for claim in self.hold(made)[:1]:
-                timer = made.timer()
-                next = Suspend(timer, made.chance(3))
-                self.append(made, claim, made.commit(self.page(claim), next, (TaskSuspended(timer),)))
+                wait = made.timed()
+                next = Suspend(wait, made.chance(3))
+                self.append(made, claim, made.commit(self.page(claim), next, (TaskSuspended(wait),)))
         timed = [page.row for page in self.waiting() if page.row.ready_at]
         if not timed:
             return
         row = made.pick(timed)
         assert row.ready_at is not None
+        if made.chance(3):
+            self.do(made, call(made.pick(("wake", "post")), row.id, made.ending_item(self.pages[row.id])))
         self.advance_to(made, row.ready_at - made.pick((0, 0, 0, 1)))
         if row.shape is Shape.KEPT:
             kept = [claim for claim in self._pair.claims if (claim.task_id, claim.epoch) == (row.id, row.epoch)]
@@ -154,22 +156,6 @@ class CommitRules(Example):
             self.do(made, call("fire_due_timers"))
         else:
             self.take_tasks(made, queues=False)
-
-    @precondition(lambda self: any(page.row.parent for page in self.pages.values()))
-    @rule(data=DATA)
-    def child_ends(self, data: st.DataObject) -> None:
-        """A child is claimed and ends, by its own commit or by too many failures: its parent hears of it."""
-        made = self.material(data)
-        if not any(claim.parent for claim in self.current()):
-            self.do(made, call("claim", made.pick(WORKERS), None, 60.0, token=self.token(), limit=3))
-        children = [claim for claim in self.current() if claim.parent]
-        if not children:
-            return
-        claim = made.pick(children)
-        if made.chance(3):
-            self.do(made, call("fail", claim, "boom", retryable=False))
-        else:
-            self.append(made, claim, made.commit(self.page(claim), End(made.pick(ENDINGS))))
 
     @rule(data=DATA)
     def posts_with_a_commit(self, data: st.DataObject) -> None:

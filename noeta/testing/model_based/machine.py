@@ -7,9 +7,10 @@ an owner, the others are what happens to it from outside. Choices lean on what t
 from __future__ import annotations
 
 from noeta.testing.model_based.commit_rules import CommitRules
+from noeta.testing.model_based.family_rules import FamilyRules
 from noeta.testing.model_based.holder_rules import HolderRules
 from noeta.testing.model_based.outside_rules import OutsideRules
 
 
-class Machine(CommitRules, HolderRules, OutsideRules):
+class Machine(CommitRules, FamilyRules, HolderRules, OutsideRules):
     """One example of all rules."""

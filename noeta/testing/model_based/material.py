@@ -28,6 +28,8 @@ from noeta.core.events import (
 from noeta.core.ids import MICROS_PER_SECOND
 from noeta.core.store import Child, Claim, Commit, Content, Continue, LogPage, Next, Post, Suspend, UnreadItem
 from noeta.core.wake import (
+    BACKGROUND,
+    CLOSE,
     ControlReceived,
     ExternalEvent,
     HumanResponseReceived,
@@ -55,8 +57,11 @@ ITEMS: Final[tuple[Item, ...]] = (
     ExternalEvent("go", {"n": 1}),
     MESSAGE,
     HumanResponseReceived("question", "yes"),
-    ControlReceived(),
+    ControlReceived(CLOSE),
 )
+"""Without a cancel, which ends whoever nobody runs: a rule of its own draws it."""
+
+ORDERS: Final = (ControlReceived(), ControlReceived(reason="why"), ControlReceived(CLOSE, "why"))
 ENDINGS: Final[tuple[Ending, ...]] = (
     TaskCompleted("done"),
     TaskCompleted(),
@@ -129,15 +134,26 @@ class Material:
             HumanResponseReceived(),
             HumanResponseReceived("question"),
             self.timer(),
-            self.timer(),
+            self.timed(),
         ]
         kinds += [SubtaskCompleted(child) for child in children]
-        if any(self._pages[child].row.group for child in children):
+        if any(self._pages[child].row.group == GROUP for child in children):
             kinds += [SubtaskGroupCompleted(GROUP, GROUP_MEMBERS)] * 2
         return self.pick(kinds)
 
     def timer(self) -> TimerFired:
         return TimerFired((self._now + self.pick(TIMER_MICROS)) / MICROS_PER_SECOND)
+
+    def timed(self) -> WakeCondition:
+        """A wait that the store ends by itself: a timer, or a wait with a time limit."""
+        timer = self.timer()
+        limit = timer.fire_at
+        kinds: list[WakeCondition] = [
+            timer,
+            ExternalEvent("go", timeout_at=limit),
+            HumanResponseReceived("question", timeout_at=limit),
+        ]
+        return self.pick(kinds)
 
     # -- commits -------------------------------------------------------------------------------------------
 
@@ -172,7 +188,8 @@ class Material:
             for one in page.unread
             if one.number <= commit.inbox_seen and item_group_key(one.item) == condition_key(wake_on)
         )
-        return replace(commit, next=Suspend(wake_on, self.chance(3), known))
+        keep = self.chance(3)
+        return replace(commit, next=Suspend(wake_on, keep, known, again=not keep and self.chance(3)))
 
     def children(self, page: LogPage, *, group: bool, full: bool) -> tuple[Child, ...]:
         """One child, or a whole group, of the call at the end of the log; or one that was born before (if ``full``,
@@ -181,13 +198,21 @@ class Material:
         born = [one.row for id, one in self._pages.items() if id.startswith(f"{row.id}.")]
         if born and (full or self.chance(3)):
             child = self.pick(born)
-            return (Child(child.id, "agent", self.pick(("goal", "other goal")), group=child.group),)
+            goal = self.pick(("goal", "other goal"))
+            if child.group == BACKGROUND:
+                return (_in_background(child.id, goal),)
+            return (Child(child.id, "agent", goal, group=child.group),)
         if full:
             return ()
         call = ids.call_id(row.last_seq, 0)
         name = GROUP if group else None
         count = GROUP_MEMBERS if group else 1
         return tuple(Child(ids.child_id(row.id, call, n), "agent", "goal", group=name) for n in range(count))
+
+    def background(self, page: LogPage) -> tuple[Child, ...]:
+        """A child that nobody waits for, of the call at the end of the log: its parent is the root."""
+        row = page.row
+        return (_in_background(ids.child_id(row.id, ids.call_id(row.last_seq, 0), 0), "goal"),)
 
     def posts(self, page: LogPage, tasks: Sequence[str]) -> tuple[Post, ...]:
         """An item for another task, for itself, or for one that does not exist."""
@@ -196,6 +221,11 @@ class Material:
 
     def contents(self) -> tuple[Content, ...]:
         return (Content(self.pick(BODIES)),)
+
+
+def _in_background(child: str, goal: str) -> Child:
+    root, *calls = child.split(".")
+    return Child(child, "agent", goal, group=BACKGROUND, parent=root, root=root, depth=len(calls) // 2)
 
 
 def forged(claim: Claim) -> tuple[Claim, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from hypothesis import strategies as st
@@ -9,14 +10,16 @@ from hypothesis.stateful import precondition, rule
 
 from noeta.core.events import TaskCreated
 from noeta.core.store import (
+    Child,
     Commit,
     Continue,
     NewTask,
     PutBack,
     Snapshot,
+    Suspend,
 )
 from noeta.core.task import Status, claimable_at
-from noeta.core.wake import TimerFired
+from noeta.core.wake import ControlReceived, ExternalEvent, HumanResponseReceived, TimerFired
 from noeta.testing.model_based.calls import ADVANCE, call
 from noeta.testing.model_based.example import (
     DATA,
@@ -150,6 +153,9 @@ class OutsideRules(Example):
             call("claim", "w1", None, 0.0, token="token"),
             call("claim", "w1", None, 60.0, token="token", limit=0),
             call("post", "t1", TimerFired(0.0)),
+            call("post", "t1", ExternalEvent("go", timeout_at=0.0)),
+            call("wake", "t1", HumanResponseReceived(timeout_at=0.0)),
+            call("post", "t1", ControlReceived("pause")),
             call("read", "t1", -1),
             call("tasks", limit=0),
             call("requeue_stale", limit=0),
@@ -159,6 +165,8 @@ class OutsideRules(Example):
             steps += [
                 call("append", claim, last, Commit((TaskCreated("agent", "goal"),))),
                 call("append", claim, last, Commit(next=PutBack(-1.0))),
+                call("append", claim, last, Commit(next=Suspend(ExternalEvent("go", timeout_at=math.inf)))),
+                call("append", claim, last, Commit(children=(Child(f"{claim.task_id}.1-0.9", "a", "g", parent="t9"),))),
                 call("fail", claim, "boom", attempts_max=0),
                 call("renew", claim, -1.0),
             ]

@@ -21,7 +21,7 @@ from noeta.core.ids import micros
 from noeta.core.store import Claims
 from noeta.testing.clock import STARTED, ManualClock
 from noeta.testing.model_based.calls import ADVANCE, Call, perform, seconds_of
-from noeta.testing.race_matrix import copy_of, hiding
+from noeta.testing.twins import copy_of, hiding
 
 SWEPT_WHEN_FULL: Final = "a full claim swept lapsed leases"
 PASSED_OVER: Final = "a claim passed over a task that another handle made ready in the past"

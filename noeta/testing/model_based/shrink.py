@@ -10,18 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from noeta.core.events import Event, MessageTaken, TaskWoken
-from noeta.core.store import Append, Claim, Claims, Commit, Continue, LogPage, NewTask
+from noeta.core.store import Append, Claim, Claims, Commit, Continue, LogPage, NewTask, Suspend
 from noeta.testing.model_based.calls import Call
 from noeta.testing.model_based.pair import Disagreement, Found, Pair
 from noeta.testing.model_based.script import Done, changed, nearest
 
 if TYPE_CHECKING:
     from noeta.testing.contract.stage import StoreFactory
+
+T = TypeVar("T")
 
 
 def shrink(factory: StoreFactory, found: Found, is_over: Callable[[], bool]) -> Found:
@@ -116,9 +118,14 @@ def _simpler_commits(commit: Commit) -> Iterator[Commit]:
     for name, nothing in empty.items():
         if getattr(commit, name) != nothing:
             yield replace(commit, **{name: nothing})  # type: ignore[arg-type]
+    if isinstance(commit.next, Suspend):
+        for simpler in (replace(commit.next, keep=False), replace(commit.next, again=False)):
+            if simpler != commit.next:
+                yield replace(commit, next=simpler)
+    yield from (replace(commit, children=tuple(less)) for less in _less(list(commit.children)))
 
 
-def _less(several: list[object]) -> Iterator[list[object]]:
+def _less(several: list[T]) -> Iterator[list[T]]:
     if len(several) > 1:
         for place in range(len(several)):
             yield [*several[:place], *several[place + 1 :]]

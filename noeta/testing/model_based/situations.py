@@ -8,7 +8,6 @@ from typing import Final
 from noeta.core.events import numbers_taken
 from noeta.core.store import (
     Appended,
-    Child,
     Claim,
     Claims,
     Commit,
@@ -22,8 +21,9 @@ from noeta.core.store import (
     Suspend,
 )
 from noeta.core.task import Shape
-from noeta.core.wake import SubtaskGroupCompleted, TimerFired
+from noeta.core.wake import ExternalEvent, HumanResponseReceived, SubtaskGroupCompleted, TimerFired
 from noeta.testing.model_based.calls import Call, Refused
+from noeta.testing.model_based.family_situations import OF_FAMILIES, of_an_order, of_births, of_relatives
 
 REQUIRED: Final = (
     "create repeated",
@@ -45,6 +45,7 @@ REQUIRED: Final = (
     "kept",
     "suspend moved",
     "suspend moved, kept",
+    "suspend moved, again",
     "completion moved",
     "put back",
     "ended",
@@ -64,6 +65,9 @@ REQUIRED: Final = (
     "post to an ended task",
     "failure put back",
     "failure bound reached",
+    "time limit over",
+    "wait with a time limit ended by an item",
+    *OF_FAMILIES,
 )
 
 
@@ -79,6 +83,7 @@ def situations(
             yield from _of_claims(answer)
         case Posted():
             yield from _of_post(str(step.arguments[0]), answer, before)
+            yield from of_an_order(step, answer, before)
         case Failed():
             ended = answer.status.value == "terminal"
             if not ended:
@@ -96,6 +101,7 @@ def situations(
             elif isinstance(answer, Refused):
                 yield from _of_refusal(answer)
     yield from _of_rows(step, before, after)
+    yield from of_relatives(before, after)
 
 
 def _of_claims(answer: Claims) -> Iterator[str]:
@@ -136,6 +142,8 @@ def _of_several(step: Call, answer: tuple[object, ...], before: Mapping[str, Log
                 yield "renewal lost"
             elif one.timer_due:
                 yield "kept timer due at a renewal"
+            if one.ordered:
+                yield "renewal with an order"
 
 
 def _of_append(
@@ -155,17 +163,18 @@ def _of_append(
         yield "post of a commit refused"
     yield from _of_next(commit, answer)
     for child in commit.children:
-        yield from _of_child(child, before)
+        yield "child repeated" if child.id in before else "child born"
+    yield from of_births(commit.children, before)
     if any(numbers_taken(entry) for entry in commit.entries):
         yield "item taken"
 
 
 def _of_next(commit: Commit, answer: Appended) -> Iterator[str]:
     match commit.next:
-        case Suspend(keep=keep):
+        case Suspend(keep=keep, again=again):
             waits = answer.status.value == "suspended"
             if answer.moved:
-                yield "suspend moved, kept" if keep else "suspend moved"
+                yield "suspend moved, kept" if keep else "suspend moved, again" if again else "suspend moved"
             elif waits:
                 yield "kept" if keep else "suspended"
             elif isinstance(commit.next.wake_on, SubtaskGroupCompleted):
@@ -174,10 +183,6 @@ def _of_next(commit: Commit, answer: Appended) -> Iterator[str]:
             yield "put back"
         case End():
             yield "completion moved" if answer.moved and answer.status.value == "running" else "ended"
-
-
-def _of_child(child: Child, before: Mapping[str, LogPage]) -> Iterator[str]:
-    yield "child repeated" if child.id in before else "child born"
 
 
 def _of_refusal(answer: Refused) -> Iterator[str]:
@@ -192,9 +197,17 @@ def _of_rows(step: Call, before: Mapping[str, LogPage], after: Mapping[str, LogP
         was = before.get(id)
         if was is None:
             continue
-        posted = page.row.inbox_seq > was.row.inbox_seq and step.verb not in ("claim", "fire_due_timers")
-        if was.row.shape is Shape.SUSPENDED and page.row.shape is Shape.PENDING and posted:
-            if isinstance(was.row.wake_on, SubtaskGroupCompleted):
+        by_time = step.verb in ("claim", "fire_due_timers")
+        received = page.row.inbox_seq > was.row.inbox_seq
+        posted = received and not by_time
+        waited_for = was.row.wake_on if was.row.shape is Shape.SUSPENDED else None
+        limited = isinstance(waited_for, ExternalEvent | HumanResponseReceived) and waited_for.timeout_at is not None
+        if limited and received and by_time:
+            yield "time limit over"
+        if waited_for is not None and page.row.shape is Shape.PENDING and posted:
+            if limited:
+                yield "wait with a time limit ended by an item"
+            if isinstance(waited_for, SubtaskGroupCompleted):
                 yield "group barrier lifted"
         if posted and step.verb in ("append", "append_many", "fail") and page.unread:
             newest = page.unread[-1]

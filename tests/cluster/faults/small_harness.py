@@ -1,6 +1,6 @@
 """A harness to be killed: `python -m tests.cluster.faults.small_harness <dsn> <schema> <directory>`.
 
-It makes what a storm makes — schema, scratch directory, workers, one of them stopped — says so, and waits.
+It makes what a storm makes — schema, scratch directory, a proxy, workers, one of them stopped — says so, and waits.
 Ctrl-C ends it in order; a second one at once.
 """
 
@@ -18,6 +18,7 @@ from psycopg import sql
 from noeta.backends.stores.pg_migrate import migrate
 from noeta.chaos.cluster import Cluster
 from noeta.chaos.config import Config
+from noeta.chaos.proxy import Wire, resolve
 from noeta.chaos.reaper import Reapers, drop_schema
 
 
@@ -32,7 +33,10 @@ def main() -> None:
             seed="t", tasks=1, seconds=60, run_dir=directory, schema=schema, address=dsn, workers=3, concurrency=2
         )
         try:
-            with Cluster(config, reapers) as cluster:
+            with (
+                Wire(resolve(dsn), directory / "cuts.jsonl", directory / "wire.log", reapers) as wire,
+                Cluster(config, reapers, address_of=wire.address_of) as cluster,
+            ):
                 cluster.start()
                 while not all(cluster.answers(worker) for worker in cluster.workers.values()):
                     time.sleep(0.02)
@@ -42,7 +46,8 @@ def main() -> None:
                     with session.transaction():
                         session.execute(sql.SQL("LOCK TABLE {}.task IN ROW SHARE MODE").format(sql.Identifier(schema)))
                         workers = [worker.pid for worker in cluster.workers.values()]
-                        print(json.dumps({"reapers": reapers.pids, "workers": workers}), flush=True)
+                        ready = {"reapers": reapers.pids, "workers": workers, "proxy": wire.pid, "port": wire.port}
+                        print(json.dumps(ready), flush=True)
                         for line in sys.stdin:
                             if line.strip() == "fail":
                                 raise RuntimeError("as asked")

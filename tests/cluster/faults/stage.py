@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from noeta.backends.stores.pg_migrate import migrate
 from noeta.chaos.cluster import Cluster, Worker
 from noeta.chaos.config import Config
 from noeta.chaos.nemesis import DatabaseServer, FaultLine, Nemesis, read_faults
+from noeta.chaos.proxy import Wire, resolve
 from noeta.chaos.reaper import Reapers
 from noeta.chaos.schedule import Fault, Quotas, Schedule
 from noeta.core.store import NewTask, Store
@@ -46,6 +47,7 @@ class Stage:
     reapers: Reapers
     open: Callable[[int], Store]
     server: DatabaseServer | None = None
+    wire: Wire | None = None
     loads: int = 0
 
     def load(self, tasks: int) -> None:
@@ -76,7 +78,9 @@ class Stage:
         schedule = Schedule("test", faults, spares, quotas or Quotas())
         own = self.open(2)
         try:
-            with Nemesis(schedule, self.cluster, own, self.server, self.record, keeps_out=keeps_out) as nemesis:
+            with Nemesis(
+                schedule, self.cluster, own, self.server, self.record, keeps_out=keeps_out, wire=self.wire
+            ) as nemesis:
                 nemesis.start()
                 yield nemesis
         finally:
@@ -119,8 +123,9 @@ def stage(
     tasks: int = 9,
     server: DatabaseServer | None = None,
     seconds: float = LONG_SECONDS,
+    wired: bool = False,
 ) -> Iterator[Stage]:
-    """Workers at work; everything is gone afterwards."""
+    """Workers at work, over a proxy if ``wired``; everything is gone afterwards."""
     migrate(dsn, schema)
     config = Config(
         seed="test",
@@ -139,8 +144,15 @@ def stage(
 
     store = open(4)
     try:
-        with Reapers() as reapers, Cluster(config, reapers) as cluster:
-            scene = Stage(config, store, cluster, reapers, open, server)
+        with Reapers() as reapers, ExitStack() as stack:
+            wire = None
+            if wired:
+                config.run_dir.mkdir()
+                record, log = config.run_dir / "cuts.jsonl", config.run_dir / "wire.log"
+                wire = stack.enter_context(Wire(resolve(dsn), record, log, reapers))
+            address_of = None if wire is None else wire.address_of
+            cluster = stack.enter_context(Cluster(config, reapers, address_of=address_of))
+            scene = Stage(config, store, cluster, reapers, open, server, wire)
             scene.load(tasks)
             cluster.start()
             scene.wait_until_at_work()

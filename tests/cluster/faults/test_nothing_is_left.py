@@ -1,4 +1,4 @@
-"""However a harness ends, nothing of its run is left: no process (also no stopped one), schema, or directory.
+"""However a harness ends, nothing of its run is left: no process (also no stopped one), port, schema, or directory.
 
 The harness is a process of its own, with workers of which one is stopped. What it started is found by a mark in
 the environment, which children inherit; so nothing is missed because nobody wrote it down.
@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -65,6 +66,9 @@ class Site:
         found = [f"process {pid}: {line}" for pid, line in processes_with(self.mark)]
         if self.directory.exists():
             found.append(f"directory {self.directory}")
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", self.said["port"])) == 0:
+                found.append(f"port {self.said['port']}")
         with psycopg.connect(self.dsn) as session:
             if session.execute("SELECT FROM pg_namespace WHERE nspname = %s", [self.schema]).fetchone() is not None:
                 found.append(f"schema {self.schema}")
@@ -107,7 +111,7 @@ def processes_with(mark: str) -> list[tuple[int, str]]:
 def site(pg_dsn: str, tmp_path: Path) -> Iterator[Site]:
     here = Site(pg_dsn, tmp_path)
     try:
-        assert len(processes_with(here.mark)) == 6, "a harness, two reapers, three workers"
+        assert len(processes_with(here.mark)) == 7, "a harness, two reapers, a proxy, three workers"
         yield here
     finally:
         here.close()
@@ -164,6 +168,13 @@ def test_kill_9_of_the_harness_and_one_reaper_at_once_leaves_nothing(site: Site,
 
 def test_kill_9_of_the_workers_and_the_harness_leaves_nothing(site: Site) -> None:
     site.kill(site.harness.pid, *site.said["workers"])
+
+    site.assert_nothing_left()
+
+
+def test_a_stopped_proxy_is_not_left_either(site: Site) -> None:
+    os.kill(site.said["proxy"], signal.SIGSTOP)
+    site.kill(site.harness.pid)
 
     site.assert_nothing_left()
 

@@ -52,6 +52,7 @@ def test_the_relay_counts_a_message_before_the_client_has_it() -> None:
                     assert client.recv(6, socket.MSG_WAITALL) == b"Z\x00\x00\x00\x05I"
 
                     assert relay.round_trips == expected
+                    assert relay.connections == 1
         thread.join()
 
 

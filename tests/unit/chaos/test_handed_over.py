@@ -6,7 +6,7 @@ import pytest
 
 from noeta.chaos.handed_over import hand_over
 from noeta.chaos.schedule import CLIENT, After, AtPoint, Fault, Kind, Play, Schedule, check, from_json, to_json
-from noeta.chaos.sim.scripts import CASES
+from noeta.chaos.sim.cases import CASES
 from noeta.core.errors import BadInput
 
 CASE = CASES["slow"]

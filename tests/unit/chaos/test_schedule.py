@@ -12,19 +12,24 @@ from pathlib import Path
 import pytest
 
 from noeta.chaos.config import Config
-from noeta.chaos.generate import KILL_POINTS, PAUSE_POINTS, generate, quotas_for
+from noeta.chaos.generate import CUT_POINTS, CUTS_PER_KIND, KILL_POINTS, PAUSE_POINTS, generate, quotas_for
 from noeta.chaos.schedule import (
     DATABASE_KINDS,
+    SIM_INSTEAD,
+    WIRE_KINDS,
+    WIRE_POINTS,
     After,
     AtPoint,
     Fault,
     Kind,
+    Play,
     Quotas,
     Schedule,
     check,
     from_json,
     to_json,
 )
+from noeta.chaos.sim.cases import CASES
 from noeta.chaos.sim.points import STORE_POINTS
 from noeta.core.errors import BadInput
 
@@ -69,7 +74,7 @@ def test_a_known_seed_keeps_its_plan() -> None:
     first = next(fault for fault in schedule.faults if fault.id == "kill-001")
 
     assert (first.id, first.target, first.anchor) == ("kill-001", GOLDEN_TARGET, After(GOLDEN_SECONDS))
-    assert len(schedule.faults) == 51
+    assert len(schedule.faults) == 63
 
 
 GOLDEN_TARGET, GOLDEN_SECONDS = "w4", 1.495
@@ -93,7 +98,8 @@ def test_json_is_byte_stable_and_reads_back_as_it_was(seed: int) -> None:
 def test_every_kind_is_planned_in_a_storm_of_any_length(seed: int, seconds: float) -> None:
     schedule = generate(seed, config(seconds))
 
-    assert schedule.kinds() >= {Kind.KILL, Kind.KILL_ALL, Kind.PAUSE, Kind.TERMINATE, Kind.SKEW} | DATABASE_KINDS
+    always = {Kind.KILL, Kind.KILL_ALL, Kind.PAUSE, Kind.TERMINATE, Kind.SKEW}
+    assert schedule.kinds() >= always | DATABASE_KINDS | WIRE_KINDS
     assert all(fault.anchor.seconds <= seconds for fault in schedule.faults if isinstance(fault.anchor, After))
 
 
@@ -125,7 +131,8 @@ def test_faults_aim_at_points_that_workers_have() -> None:
         if isinstance(fault.anchor, AtPoint)
     }
 
-    assert points <= KILL_POINTS.keys() | PAUSE_POINTS.keys()
+    assert points <= KILL_POINTS.keys() | PAUSE_POINTS.keys() | CUT_POINTS.keys()
+    assert CUT_POINTS.keys() <= WIRE_POINTS
     assert {"tool.before_journal", "tool.after_journal", "append.before", "append.after", "recover.call"} <= points
 
 
@@ -146,6 +153,35 @@ def test_processes_are_killed_before_and_after_each_store_call_of_a_worker() -> 
     assert (
         sum(weight for point, weight in KILL_POINTS.items() if point.startswith(idle)) < sum(KILL_POINTS.values()) / 5
     )
+
+
+def test_connections_are_cut_before_and_after_commits_and_first_at_an_append() -> None:
+    for seed in range(20):
+        cuts = [fault for fault in generate(seed, config()).faults if fault.kind in WIRE_KINDS]
+        points = [fault.anchor.point for fault in cuts if isinstance(fault.anchor, AtPoint)]
+
+        assert Counter(fault.kind for fault in cuts) == dict.fromkeys(WIRE_KINDS, CUTS_PER_KIND)
+        assert {cuts[0].kind, cuts[1].kind} == WIRE_KINDS
+        assert points[:2] == ["append.sent"] * 2
+
+
+def test_cuts_change_no_other_draw() -> None:
+    """Every family of faults draws from a stream of its own: without its cuts a plan is that of before."""
+    schedule = generate("golden", config())
+    others = schedule.without(WIRE_KINDS)
+
+    assert len(others.faults) == 51
+    assert hashlib.sha256(to_json(others).encode()).hexdigest() == GOLDEN_WITHOUT_CUTS
+
+
+GOLDEN_WITHOUT_CUTS = "eebee7c1c024db4faf57f6a8551c6f59fd787f9c88a27334455eb416a3bd0c09"
+
+
+def test_the_simulator_has_no_wire_and_says_what_is_the_same_there() -> None:
+    play = Play("t", tasks=CASES["slow"].tasks)
+    for kind, instead in SIM_INSTEAD.items():
+        with pytest.raises(BadInput, match=f"no wire for a {kind}: {instead} at"):
+            check(Schedule("1", (Fault("c", kind, "w1", AtPoint("append.sent", 1, "w1")),), play=play))
 
 
 def test_half_the_workers_have_a_clock_that_is_off_both_ways() -> None:
@@ -173,6 +209,14 @@ def test_a_plan_can_lose_kinds() -> None:
         (Fault("a/b", Kind.RESTART_SAME_NAME, "w1", After(1.0)), "no '/'"),
         (Fault("a", Kind.DB_KILL, "w1", After(1.0), {"seconds": 1}), "has the target 'server'"),
         (Fault("a", Kind.DB_RESTART, "server", After(1.0), {"seconds": 1, "mode": "smart"}), "fast or immediate"),
+        (Fault("a", Kind.CUT_AFTER_COMMIT, "w1", After(1.0)), "<verb>.sent"),
+        (Fault("a", Kind.CUT_BEFORE_COMMIT, "w1", AtPoint("append.before", 1, "w1")), "at <verb>.sent"),
+        (Fault("a", Kind.CUT_BEFORE_COMMIT, "w1", AtPoint("read.sent", 1, "w1")), "at <verb>.sent"),
+        (Fault("a", Kind.UNKNOWN_LOST, "w1", AtPoint("append.sent", 1, "w1")), "only that"),
+        (
+            Fault("a", Kind.CUT_BEFORE_COMMIT, "w1", AtPoint("append.sent", 1, "w1", where={"seq": "2"})),
+            "only a task is known",
+        ),
         (Fault("a", Kind.PAUSE, "w1", After(1.0), {"seconds": "x", "seconds_max": 1}), "number of seconds"),
     ],
 )

@@ -7,12 +7,14 @@ from hypothesis import given
 
 from noeta.core import texts
 from noeta.core.actions import (
+    AnswerCall,
     CallModel,
     EndCancelled,
     Ended,
     EndTurn,
     FailTurn,
     Interrupted,
+    Rest,
     StartCall,
     Wait,
     next_action,
@@ -21,18 +23,18 @@ from noeta.core.events import (
     Entry,
     Event,
     MessageTaken,
-    ModelCalled,
     ModelReplied,
     StepAttemptAbandoned,
     TaskCompleted,
     TaskSuspended,
     TaskWoken,
     ToolFinished,
+    ToolParked,
     ToolStarted,
 )
 from noeta.core.fold import fold
 from noeta.core.task import Status
-from noeta.core.wake import ControlReceived, HumanResponseReceived, TimerFired
+from noeta.core.wake import ControlReceived, ExternalEvent, HumanResponseReceived, TimerFired
 from tests.unit.core.logs import CALLED, CHAT, CREATED, folded, replied, valid_logs
 
 CUT = ModelReplied("half", (), "max_tokens")
@@ -78,17 +80,62 @@ def test_a_started_tool_call_was_interrupted() -> None:
     assert next_action(state) == Interrupted(None, (state.calls["3-0"],))
 
 
-def test_interruption_comes_before_cancel() -> None:
-    cancel = MessageTaken(1, ControlReceived())
+def test_an_order_comes_before_what_was_interrupted() -> None:
+    """A call that was left half done is not looked up, and not started again, in a task that is to end."""
+    order = ControlReceived()
+    state = folded(CREATED, CALLED, replied(3, "a"), ToolStarted("3-0", 1), MessageTaken(1, order))
 
-    assert isinstance(next_action(folded(CREATED, cancel, CALLED)), Interrupted)
-    assert next_action(folded(CREATED, cancel, ModelCalled("h", 1), SEAL)) == EndCancelled("")
+    assert next_action(state) == EndCancelled(order)
+    assert isinstance(next_action(state, ordered=False), Interrupted)
 
 
-def test_a_taken_cancel_ends_the_task() -> None:
-    state = folded(CREATED, CALLED, replied(3, "a"), MessageTaken(1, ControlReceived("cancel", "enough")))
+def test_a_cancel_stands_whatever_comes_after_it() -> None:
+    cancel, close = ControlReceived("cancel", "enough"), ControlReceived("close")
+    log = (CREATED, CALLED, replied(3, "a"))
 
-    assert next_action(state) == EndCancelled("enough")
+    assert next_action(folded(*log, MessageTaken(1, cancel), MessageTaken(2, close))) == EndCancelled(cancel)
+    assert next_action(folded(*log, MessageTaken(1, close), MessageTaken(2, cancel))) == EndCancelled(cancel)
+
+
+def test_a_parked_call_lets_the_others_run_and_then_the_task_rests() -> None:
+    wait = HumanResponseReceived("question")
+    log = (CREATED, CALLED, replied(3, "ask", "a"), ToolStarted("3-0", 1), ToolParked("3-0", wait))
+    parked = folded(*log)
+    rested = folded(*log, ToolStarted("3-1", 1), ToolFinished("3-1", "x"))
+
+    assert next_action(parked) == StartCall(parked.calls["3-1"])
+    assert next_action(rested) == Rest(wait)
+
+
+def test_an_answer_becomes_the_result_of_its_call() -> None:
+    wait = HumanResponseReceived("question")
+    log = (CREATED, CALLED, replied(3, "ask"), ToolStarted("3-0", 1), ToolParked("3-0", wait), TaskSuspended(wait))
+    answer = HumanResponseReceived("question", "yes")
+    woken = folded(*log, TaskWoken((1,), answer))
+
+    assert next_action(folded(*log)) == Wait(wait)
+    assert next_action(woken) == AnswerCall(woken.calls["3-0"])
+    assert woken.calls["3-0"].answer == answer
+    told = folded(*log, TaskWoken((1,), answer), ToolFinished("3-0", "yes", source="woken"))
+    assert next_action(told) == CallModel(1)
+
+
+def test_two_parked_calls_are_waited_for_one_after_the_other() -> None:
+    first, second = HumanResponseReceived("one"), ExternalEvent("two")
+    log = (
+        CREATED,
+        CALLED,
+        replied(3, "ask", "wait"),
+        ToolStarted("3-0", 1),
+        ToolParked("3-0", first),
+        ToolStarted("3-1", 1),
+        ToolParked("3-1", second),
+        TaskSuspended(first),
+        TaskWoken((1,), first),
+        ToolFinished("3-0", "", source="woken"),
+    )
+
+    assert next_action(folded(*log)) == Rest(second)
 
 
 def test_calls_start_in_turn_and_then_the_model_is_asked_again() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from copy import deepcopy
 from dataclasses import replace
 
@@ -28,7 +29,7 @@ from noeta.core.events import (
     TurnFailed,
 )
 from noeta.core.fold import advance, fold
-from noeta.core.model import CallMade, ModelSaid, ToolAnswered, UserSaid
+from noeta.core.model import CallMade, ModelSaid, Said, ToolAnswered, UserSaid
 from noeta.core.task import Status
 from noeta.core.wake import (
     ControlReceived,
@@ -62,9 +63,20 @@ def test_a_fold_of_the_stored_bytes_is_the_same_fold(log: list[Entry]) -> None:
 @given(valid_logs())
 def test_what_was_said_only_grows(log: list[Entry]) -> None:
     """A request repeats the one before and adds to it: the provider's cache still applies. Keeps: same-request."""
-    for cut in range(1, len(log)):
-        shorter, longer = fold("t", log[:cut]), fold("t", log[: cut + 1])
-        assert longer.said[: len(shorter.said)] == shorter.said
+    asked: list[Said] = []
+    for cut, entry in enumerate(log, start=1):
+        if isinstance(entry.event, ModelCalled):
+            said = fold("t", log[:cut]).said
+            assert said[: len(asked)] == asked
+            asked = said
+
+
+@given(valid_logs())
+def test_results_stand_behind_their_calls(log: list[Entry]) -> None:
+    """Whatever people said meanwhile: providers refuse a result that stands anywhere else."""
+    for before, said in itertools.pairwise(fold("t", log).said):
+        if isinstance(said, ToolAnswered):
+            assert isinstance(before, ModelSaid | ToolAnswered)
 
 
 @given(valid_logs(), st.data())
@@ -90,7 +102,7 @@ def test_an_empty_log_is_a_pending_task_without_words() -> None:
 def test_a_created_task_is_pending_with_its_goal() -> None:
     state = folded(CHAT)
 
-    assert (state.status, state.agent, state.interactive, state.parent) == (Status.PENDING, "agent", True, None)
+    assert (state.status, state.agent, state.interactive, state.parent_task_id) == (Status.PENDING, "agent", True, None)
     assert state.said == [UserSaid("goal")]
 
 
@@ -238,7 +250,7 @@ def test_a_failed_turn_answers_its_open_calls() -> None:
 
     answers = [said for said in state.said if isinstance(said, ToolAnswered)]
     assert [answer.call_id for answer in answers] == ["3-0", "3-1"]
-    assert {answer.output for answer in answers} == {texts.OUTCOME_UNKNOWN}
+    assert [answer.output for answer in answers] == [texts.OUTCOME_UNKNOWN, texts.TURN_ENDED_FIRST]
     assert state.next_call() is None and state.interrupted_calls() == []
 
 
@@ -267,13 +279,13 @@ def test_a_suspended_task_waits_and_a_woken_one_begins_a_new_turn() -> None:
     ("event", "told"),
     [
         (HumanResponseReceived(text="hello"), "hello"),
-        (TimerFired(5.0), "The timer you asked for has fired."),
-        (SubtaskCompleted("c", "failed", "why"), "Task c ended failed: why"),
+        (TimerFired(5.0), texts.TIMER_FIRED),
+        (SubtaskCompleted("c", "failed", "why"), "Task c failed:\nwhy"),
         (
             SubtaskGroupCompleted("g", 2, (SubtaskCompleted("a", output="1"), SubtaskCompleted("b", output="2"))),
-            "Task a ended completed: 1\nTask b ended completed: 2",
+            "Task a completed:\n1\n\nTask b completed:\n2",
         ),
-        (ExternalEvent("deployed"), "Event deployed."),
+        (ExternalEvent("deployed", {"ok": True}), 'Event deployed: {"ok":true}'),
     ],
 )
 def test_the_model_is_told_of_every_kind_of_wake(event: HumanResponseReceived, told: str) -> None:

@@ -60,11 +60,11 @@ def test_a_users_task_id_holds_no_dot() -> None:
         ids.check_task_id("t.1-0.0")
 
 
-@given(st.integers(0, 253_402_300_799), st.integers(0, 999_999))
+@given(st.integers(0, 2**32 - 1), st.integers(0, 999_999))
 def test_whole_microseconds_survive_being_seconds(seconds: int, micros: int) -> None:
+    """Up to the year 2106: from then on two neighbouring floats are about a microsecond apart."""
     exact = seconds * 1_000_000 + micros
-    if exact < 2**52:
-        assert ids.micros(exact / 1_000_000) == exact
+    assert ids.micros(exact / 1_000_000) == exact
 
 
 @pytest.mark.parametrize("seconds", [math.nan, math.inf])

@@ -148,7 +148,7 @@ def test_children_inherit_the_queue_and_know_their_parent() -> None:
     (child,) = lower.lower_commit(CLAIM, 5, commit).children
 
     assert (child.id, child.queue, child.parent, child.group, child.ready_in) == ("t.5-0.0", "q", "t", "g", 0)
-    assert '"parent":"t","group":"g"' in child.body
+    assert '"parent_task_id":"t","group":"g","root_task_id":"t","subtask_depth":1' in child.body
 
 
 def test_a_hash_tells_a_repeat_from_another_task() -> None:

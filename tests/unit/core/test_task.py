@@ -81,7 +81,7 @@ def test_a_step_keeps_the_relations_of_a_row(cause: Cause, shape: Shape) -> None
     assert owned == (after.worker is not None) == (after.token is not None) == (after.lease_until is not None)
     assert (after.status is Status.SUSPENDED) == (after.wake_on is not None)
     assert after.shape is (shape if cause is Cause.RENEW else line.to)
-    assert after.epoch == before.epoch + (cause is Cause.CLAIM)
+    assert after.epoch == before.epoch + (cause in (Cause.CLAIM, Cause.CANCEL))
     assert after.takeovers == before.takeovers + (
         cause in (Cause.CLAIM, Cause.SWEEP) and shape in (Shape.RUNNING, Shape.KEPT)
     )

@@ -28,6 +28,7 @@ from noeta.core.wake import (
 from tests.unit.core.logs import CONDITIONS, ITEMS
 
 
+@pytest.mark.holds("wait/one-rule")
 @given(CONDITIONS, ITEMS)
 def test_the_keys_agree_with_the_rule(condition: WakeCondition, item: Item) -> None:
     """An item whose key is the condition's satisfies it, and no other does. A timer's instant is the store's to
@@ -40,6 +41,7 @@ def test_the_keys_agree_with_the_rule(condition: WakeCondition, item: Item) -> N
         assert by_key == matches_wake(condition, item)
 
 
+@pytest.mark.holds("wait/same-dataclass")
 @given(CONDITIONS)
 def test_a_condition_satisfies_itself(condition: WakeCondition) -> None:
     assert matches_wake(condition, condition)
@@ -77,6 +79,14 @@ def test_only_a_childs_result_counts_for_a_group(item: Item) -> None:
     assert item_group_key(item) == expected
 
 
+@pytest.mark.holds(
+    "wait/only-identity",
+    "wait/subtask-matches",
+    "wait/group-matches",
+    "wait/human-matches",
+    "wait/timer-matches",
+    "wait/event-matches",
+)
 @pytest.mark.parametrize(
     ("condition", "event", "matches"),
     [

@@ -174,6 +174,9 @@ BOUNDED = (
         "1/0 created; 2/1 started 1-0; 3/2 finished 1-0 unknown output=",
         "no-reason",
     ),
+    valid("bounded", "as deep as allowed", "1/0 created depth=3; 2/1 called", depth_max=3),
+    valid("bounded", "deep, where nobody knows the bound", "1/0 created depth=9; 2/1 called"),
+    invalid("bounded", "deeper than allowed", "1/0 created depth=4; 2/1 called", "too-deep", depth_max=3),
     unknown("bounded", "nothing was tried", "1/0 created; 2/1 cancelled"),
     unknown("bounded", "nothing", ""),
 )

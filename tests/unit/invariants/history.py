@@ -3,14 +3,16 @@
 ``H("1/0 created; 2/1 called; row running/1 w1 last=2; w1:append 2-2/1 ok")`` is evidence of task ``t``. Each
 piece happens one second after the one before it, unless it says ``at=<seconds>``. Pieces:
 
-* an entry: ``<seq>/<epoch> <word> …`` with the words of ``_event``; its body hash is ``h<seq>``, or ``hash=x``;
+* an entry: ``<seq>/<epoch> <word> …`` with the words of ``words.event``; its body hash is ``h<seq>``, or ``hash=x``;
 * an attempt: ``<who>:<verb> [<first>-<last>]/<epoch> <answer> …``; its hashes are those of its seqs;
 * a row: ``row <status>/<epoch> [<worker>] last=<seq> …``; the final one: ``end …``, with ``unread=<n>:<item>``;
 * ``effect <call>#<start> <tool> [<worker>]``, ``sent <key> <number> <outcome>``, ``script <outcome> …``,
   ``fault <kind> <process> <task>@<epoch>,…``, and ``on <task>``, which names the task of what follows.
 
-Items: ``human[:handle]``, ``timer:<seconds>``, ``event:<kind>``, ``child:<id>[/<group>]``, ``group:<id>/<members>``,
-``cancel``. ``-`` stands for None.
+Conditions: ``human[:handle][@<limit>]``, ``timer:<seconds>``, ``event:<kind>[@<limit>]``, ``child:<id>[/<group>]``,
+``group:<id>/<members>``. Items: the same, ``cancel``, ``close``, and with what they bring: ``human:<handle>!<text>``,
+``child:<id>!<status>!<output>`` (of ``completed``: ``done``), ``group:<id>/<members>!<child>+<child>``;
+``told:<child>`` and ``report:<child>`` are what a task in the background says. ``-`` stands for None.
 """
 
 from __future__ import annotations
@@ -37,27 +39,12 @@ from invariants import (
     Verb,
     gather,
 )
-from noeta.core import ids, texts
-from noeta.core import wake as waking
-from noeta.core.events import (
-    Event,
-    MessageTaken,
-    ModelCalled,
-    ModelReplied,
-    StepAttemptAbandoned,
-    TaskCancelled,
-    TaskCompleted,
-    TaskCreated,
-    TaskFailed,
-    TaskSuspended,
-    TaskWoken,
-    ToolCall,
-    ToolFinished,
-    ToolStarted,
-    TurnFailed,
-)
-from noeta.core.store import UnreadItem
+from invariants.kinship import item_hash
+from noeta.core import ids
 from noeta.core.task import Status, TaskRow
+from noeta.core.wake import item_key
+from tests.unit.invariants import words as language
+from tests.unit.invariants.words import Words
 
 SECOND = ids.MICROS_PER_SECOND
 
@@ -67,8 +54,10 @@ TOOLS = {
     "book": ToolKind("book"),
     "mute": ToolKind("mute", journals=False),
     "breaks": ToolKind("breaks", journals_errors=True),
+    "wait": ToolKind("wait", retry_safe=True, journals=False, timer_field="seconds"),
 }
-"""``pay`` and ``book`` did not opt in; ``read`` is retry_safe; ``mute`` journals nothing."""
+"""``pay`` and ``book`` did not opt in; ``read`` is retry_safe; ``mute`` and ``wait`` journal nothing; ``wait`` waits
+for so many ``seconds``."""
 
 
 def H(text: str, **run: Any) -> HeldInMemory:  # noqa: N802 - one letter, as in Elle's and etcd's histories
@@ -89,37 +78,6 @@ def H(text: str, **run: Any) -> HeldInMemory:  # noqa: N802 - one letter, as in 
     )
 
 
-class _Words:
-    """The words of a piece: plain ones in order, and ``name=value``."""
-
-    def __init__(self, words: list[str]) -> None:
-        self.plain = [word for word in words if "=" not in word]
-        self.named = dict(word.split("=", 1) for word in words if "=" in word)
-
-    def take(self, default: str | None = None) -> str:
-        if self.plain:
-            return self.plain.pop(0)
-        assert default is not None, "a word is missing"
-        return default
-
-    def flag(self, word: str) -> bool:
-        if word in self.plain:
-            self.plain.remove(word)
-            return True
-        return False
-
-    def number(self, name: str, default: int | None = None) -> int | None:
-        value = self.named.get(name)
-        return default if value is None else None if value == "-" else int(value)
-
-    def seconds(self, name: str, default: int | None = None) -> int | None:
-        value = self.named.get(name)
-        return default if value is None else None if value == "-" else ids.micros(float(value))
-
-    def several(self, name: str) -> tuple[str, ...]:
-        return tuple(part for part in self.named.get(name, "").split(",") if part)
-
-
 class _History:
     def __init__(self) -> None:
         self.task = "t"
@@ -134,7 +92,7 @@ class _History:
 
     def add(self, piece: str, at: int) -> None:
         head, *rest = piece.split()
-        words = _Words(rest)
+        words = Words(rest)
         at = words.seconds("at", at) or 0
         if re.fullmatch(r"\d+/\d+", head):
             return self._entry(head, words, at)
@@ -142,7 +100,7 @@ class _History:
             return self._attempt(head, words, at)
         return self._pieces()[head](words, at)
 
-    def _pieces(self) -> Mapping[str, Callable[[_Words, int], None]]:
+    def _pieces(self) -> Mapping[str, Callable[[Words, int], None]]:
         return {
             "row": lambda words, at: self.samples.append(self._final(words, at).as_sample()),
             "end": lambda words, at: self.finals.append(self._final(words, at)),
@@ -153,12 +111,12 @@ class _History:
             "on": lambda words, at: setattr(self, "task", words.take()),
         }
 
-    def _entry(self, head: str, words: _Words, at: int) -> None:
+    def _entry(self, head: str, words: Words, at: int) -> None:
         seq, epoch = map(int, head.split("/"))
         body = words.named.get("hash", f"h{seq}")
-        self.log.append(LogEntry(self.task, seq, epoch, at, _event(seq, words.take(), words), body))
+        self.log.append(LogEntry(self.task, seq, epoch, at, language.event(seq, words.take(), words), body))
 
-    def _attempt(self, head: str, words: _Words, at: int) -> None:
+    def _attempt(self, head: str, words: Words, at: int) -> None:
         worker, verb = head.split(":")
         span, _, under = words.take("/-").partition("/")
         first, last = map(int, span.split("-")) if span else (1, 0)
@@ -174,7 +132,7 @@ class _History:
                 task=self.task,
                 sent_at=at,
                 epoch=epoch,
-                token=words.named.get("token", None if epoch is None else f"{worker}.{epoch}"),
+                token=words.named.get("token", None if epoch is None or verb == "post" else f"{worker}.{epoch}"),
                 expected_seq=words.number("expects", first - 1),
                 hashes=hashes,
                 may_hold_back=words.flag("back"),
@@ -182,10 +140,11 @@ class _History:
                 answered_at=None if answer == "never" else at,
                 answer=None if answer == "never" else Answer(answer),
                 answer_seq=words.number("last"),
+                outcome=words.named.get("outcome"),
             )
         )
 
-    def _final(self, words: _Words, at: int) -> FinalRow:
+    def _final(self, words: Words, at: int) -> FinalRow:
         status, _, epoch = words.take().partition("/")
         kept = words.flag("kept")
         worker = words.take("-")
@@ -203,41 +162,42 @@ class _History:
             token=words.named.get("token", f"{worker}.{epoch}") if owned else None,
             lease_until=words.seconds("lease", at + SECOND if owned else None),
             ready_at=words.seconds("ready", at if status == "pending" else None),
-            wake_on=None if wake_on is None else _condition(wake_on),
+            wake_on=None if wake_on is None else language.condition(wake_on),
             wake_key=None,
             wake_missing=0,
             inbox_seq=words.number("inbox", 0) or 0,
             last_seq=words.number("last", 0) or 0,
             takeovers=words.number("takeovers", 0) or 0,
             fail_attempts=0,
-            parent=None,
+            parent=words.named.get("parent"),
             group=words.named.get("group"),
             created_at=0,
         )
         return FinalRow(
             at,
             row,
-            tuple(_unread(one, at) for one in words.several("unread"))
+            tuple(language.unread(one, at) for one in words.several("unread"))
             if ":" in count or not count
-            else _anything(int(count)),
+            else language.anything(int(count)),
             tuple(map(int, stamped)) if "stamped" in words.named else None,
             words.number("seen"),
         )
 
-    def _effect(self, words: _Words, at: int) -> None:
+    def _effect(self, words: Words, at: int) -> None:
         call, _, start = words.take().partition("#")
         tool, worker = words.take(), words.take("w1")
         token = words.named.get("token", f"{self.task}:{call}:{start}")
         self.journal.append(JournalLine(token, self.task, call, tool, int(start), worker, 1, at, words.take("effect")))
 
-    def _sent(self, words: _Words, at: int) -> None:
+    def _sent(self, words: Words, at: int) -> None:
         key, number = words.take(), words.take("-")
         outcome = words.take("stored")
-        self.sent.append(
-            Sent(self.task, None if key == "-" else key, None if number == "-" else int(number), outcome, at)
-        )
+        number_of = None if number == "-" else int(number)
+        what = None if "item" not in words.named else language.item(words.named["item"])
+        item, wakes = ("", "") if what is None else (item_hash(what), item_key(what))
+        self.sent.append(Sent(self.task, None if key == "-" else key, number_of, outcome, at, item, wakes))
 
-    def _script(self, words: _Words, at: int) -> None:
+    def _script(self, words: Words, at: int) -> None:
         calls = dict(one.split(":") for one in words.several("calls"))
         given: dict[str, Any] = (
             {"excusable": frozenset(words.several("excusable"))} if "excusable" in words.named else {}
@@ -253,87 +213,12 @@ class _History:
                 calls={tool: int(count) for tool, count in calls.items()} if "calls" in words.named else None,
                 messages=words.several("messages"),
                 bounds=frozenset(words.several("bounds")),
+                cancels=words.several("cancels"),
                 **given,
             )
         )
 
-    def _fault(self, words: _Words, at: int) -> None:
+    def _fault(self, words: Words, at: int) -> None:
         kind, process = words.take(), words.take()
         held = tuple(Held(one.split("@")[0], int(one.split("@")[1])) for one in words.take("").split(",") if one)
         self.faults.append(FaultSeen(at, kind, process, at + SECOND, (process,), held))
-
-
-def _event(seq: int, word: str, words: _Words) -> Event:
-    match word:
-        case "created":
-            return TaskCreated("agent", "goal", interactive=words.flag("interactive"))
-        case "called":
-            return ModelCalled(words.take("r"), words.number("attempt", 1) or 1, words.named.get("engine", "e"))
-        case "replied":
-            tools = [tool for tool in words.take("").split(",") if tool]
-            calls = tuple(ToolCall(ids.call_id(seq, i), tool, {}) for i, tool in enumerate(tools))
-            return ModelReplied(words.named.get("say", ""), calls, "tool_use" if calls else "end")
-        case "started":
-            return ToolStarted(words.take(), int(words.take("1")))
-        case "finished":
-            is_error = words.flag("error")
-            call, source = words.take(), words.take("ran")
-            output = words.named.get("output", texts.OUTCOME_UNKNOWN if source == "unknown" else "done")
-            return ToolFinished(call, output, is_error or source == "unknown", source)
-        case "sealed":
-            return StepAttemptAbandoned(int(words.take("1")), "auto_redrive")
-        case "taken":
-            return MessageTaken(int(words.take()), waking.HumanResponseReceived())
-        case "woken":
-            numbers = tuple(int(number) for number in words.take().split(",") if number != "-")
-            return TaskWoken(numbers, _item(words.take()))
-        case "suspended":
-            return TaskSuspended(_condition(words.take("human")), words.named.get("answer"))
-        case "turnfailed":
-            reason = _blank(words.take())
-            provider = words.flag("provider") or reason != texts.LLM_ERROR
-            return TurnFailed(reason, "the provider is down" if provider else texts.MODEL_CALL_INTERRUPTED)
-        case "completed":
-            return TaskCompleted(words.take("done"))
-        case "failed":
-            return TaskFailed(_blank(words.take()))
-        case "cancelled":
-            return TaskCancelled()
-        case _:
-            raise AssertionError(f"no such word: {word}")
-
-
-def _blank(word: str) -> str:
-    return "" if word == "-" else word
-
-
-def _item(text: str) -> waking.Item:
-    return waking.ControlReceived() if text == "cancel" else _condition(text)
-
-
-def _condition(text: str) -> waking.WakeCondition:
-    kind, _, identity = text.partition(":")
-    head, _, tail = identity.partition("/")
-    match kind:
-        case "human":
-            return waking.HumanResponseReceived(identity or waking.NEXT_GOAL)
-        case "timer":
-            return waking.TimerFired(float(identity))
-        case "event":
-            return waking.ExternalEvent(identity)
-        case "child":
-            return waking.SubtaskCompleted(head, group_id=tail or None)
-        case "group":
-            return waking.SubtaskGroupCompleted(head, int(tail or 0))
-        case _:
-            raise AssertionError(f"no such item: {text}")
-
-
-def _unread(text: str, at: int) -> UnreadItem:
-    number, _, rest = text.partition(":")
-    item, _, age = rest.partition("~")
-    return UnreadItem(int(number), None, _item(item), "", at - SECOND * int(age or 0))
-
-
-def _anything(count: int) -> tuple[UnreadItem, ...]:
-    return tuple(UnreadItem(n, None, waking.ExternalEvent("any"), "", 0) for n in range(1, count + 1))

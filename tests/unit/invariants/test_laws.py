@@ -6,11 +6,27 @@ import pytest
 
 from invariants import LAWS, Law, Verdict, explain
 from invariants.explain import LINES_MAX
-from tests.unit.invariants import cases_effects, cases_fence, cases_inbox, cases_log
+from tests.unit.invariants import (
+    cases_cancels,
+    cases_effects,
+    cases_family,
+    cases_fence,
+    cases_inbox,
+    cases_log,
+    cases_waiting,
+)
 from tests.unit.invariants.case import Case
 from tests.unit.invariants.history import H
 
-CASES = (*cases_fence.CASES, *cases_log.CASES, *cases_inbox.CASES, *cases_effects.CASES)
+CASES = (
+    *cases_fence.CASES,
+    *cases_log.CASES,
+    *cases_inbox.CASES,
+    *cases_effects.CASES,
+    *cases_cancels.CASES,
+    *cases_family.CASES,
+    *cases_waiting.CASES,
+)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.law}: {case.title}" for case in CASES])

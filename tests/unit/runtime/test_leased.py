@@ -78,6 +78,7 @@ def test_a_prelude_runs_before_the_drive() -> None:
     assert seen == [0]
 
 
+@pytest.mark.holds("wake/arrives", "wake/lease-carries-it", "wake/delivered-again")
 def test_a_lease_carries_its_wake_until_it_is_recorded() -> None:
     """Keeps: wake-once."""
     scene = Scene()
@@ -98,6 +99,7 @@ def test_a_lease_carries_its_wake_until_it_is_recorded() -> None:
     assert scene.dispatcher.lease(worker_id="w1") is None
 
 
+@pytest.mark.holds("wake/lease-carries-it")
 def test_a_lease_without_a_wake_carries_none() -> None:
     scene = Scene()
     scene.memory.create(NewTask("t", "agent", "goal"))

@@ -110,6 +110,7 @@ def test_a_tick_with_nothing_to_do_is_false() -> None:
     assert Scene().loop.tick() is False
 
 
+@pytest.mark.holds("status/one-shot-completes")
 def test_a_tick_drives_one_task_to_its_rest() -> None:
     scene = Scene()
     scene.create("a")
@@ -137,6 +138,7 @@ def test_a_bad_lease_or_interval_is_refused() -> None:
 # -- sweeps and timers -------------------------------------------------------------------------------------
 
 
+@pytest.mark.holds("wake/timers-need-nobody")
 def test_sweep_and_timer_poll_wait_for_their_interval() -> None:
     now = [0.0]
     scene = Scene(clock=lambda: now[0], stale_sweep_interval=10.0, timer_poll_interval=1.0)
@@ -159,6 +161,7 @@ def test_an_interval_of_zero_disables_only_that(interval: float) -> None:
     assert (scene.loop.maybe_sweep(), scene.loop.maybe_poll_timers()) == (False, True)
 
 
+@pytest.mark.holds("wait/timer-delivered")
 def test_sweeps_timers_and_takeovers_are_signalled_whoever_did_them() -> None:
     now = [0.0]
     scene = Scene(clock=lambda: now[0])
@@ -288,6 +291,7 @@ def test_a_provider_error_never_reaches_the_backstop() -> None:
     assert scene.events()[-1] == TaskFailed("llm_error", "overloaded")
 
 
+@pytest.mark.holds("wake/still-waiting")
 def test_a_task_without_its_wake_is_skipped_and_signalled() -> None:
     scene = Scene()
     scene.create(interactive=True)
@@ -409,9 +413,11 @@ def test_a_cancel_ends_the_task_or_leaves_it_to_be_reopened() -> None:
     for handle, expected in ((None, Status.TERMINAL), ("next-goal", Status.SUSPENDED)):
         scene = Scene(next_goal_handle=handle)
         scene.create(interactive=True)
-        scene.loop.tick()
-        scene.memory.post("t", ControlReceived("cancel", "enough"))
+        scene.agent.provider.before = lambda request, scene=scene: scene.memory.post(  # type: ignore[attr-defined]
+            "t", ControlReceived("cancel", "enough")
+        )
 
+        scene.loop.tick()
         scene.loop.tick()
 
         assert scene.memory.task("t").status is expected
@@ -420,6 +426,7 @@ def test_a_cancel_ends_the_task_or_leaves_it_to_be_reopened() -> None:
 # -- long steps --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.holds("guarantee/lease-while-it-runs", "status/running")
 def test_a_step_of_many_leases_is_not_claimed_twice() -> None:
     """https://github.com/janbjorge/pgqueuer/issues/430"""
     started, go_on = threading.Event(), threading.Event()

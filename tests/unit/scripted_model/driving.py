@@ -2,7 +2,8 @@
 
 It repeats what the page on recovery says (bounds, order of recovery, what a request shows) in the plainest way, so
 that what is foretold is compared with something that shares no code with the real runner. ``land`` decides which
-messages are taken at each point where a runtime may take some.
+messages are taken at each point where a runtime may take some. Waits are over at once, people answer what has no time
+limit, and a sub-agent runs from its birth to its end within the call that asks for it; orders never come.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from noeta.core import texts
 from noeta.core.codec import escape_text
 from noeta.core.ids import call_id
 from noeta.core.model import CallMade, ModelReply, ModelRequest, ModelSaid, ProviderError, Said, ToolAnswered, UserSaid
-from noeta.core.tool import MAX_ATTEMPTS, Recovers, Tool, ToolResult
+from noeta.core.tool import MAX_ATTEMPTS, ToolResult
 from scripted_model.app import SYSTEM
 from scripted_model.journal import JournalBook, MemoryJournal
 from scripted_model.provider import ScriptedProvider
-from scripted_model.tools import make_tools
+from scripted_model.script import TOOL_OF, calls_of, from_goal
+from scripted_model.tools import RecoverableTool, ScriptedTool, make_tools
 from scripted_model.workload import AGENT, ScheduledMessage, ScriptedTask
 
 Land = Callable[[str, list[ScheduledMessage]], int]
@@ -43,12 +45,19 @@ class FakeContext:
     call_id: str
     start: int = 1
     stops_waits: bool = False
+    started_at: float = 0.0
+    parent_task_id: str | None = None
+    subtask_depth: int = 0
     waited: list[float] = field(default_factory=list)
     points: list[tuple[str, dict[str, object]]] = field(default_factory=list)
 
     @property
     def idempotency_key(self) -> str:
         return f"{self.task_id}:{self.call_id}"
+
+    @property
+    def root_task_id(self) -> str:
+        return self.task_id
 
     @property
     def cancelled(self) -> bool:
@@ -78,7 +87,7 @@ class CallRecord:
     tag: str
     tool: str
     source: str
-    is_error: bool
+    is_error: bool | None
     starts: int
 
 
@@ -90,19 +99,22 @@ class FakeRuntime:
     messages: list[ScheduledMessage]
     land: Land
     retry_attempts: int = 9
+    depth: int = 0
     loses: Callable[[str], bool] = lambda tag: False
     said: list[Said] = field(default_factory=list)
     ends: list[Ended] = field(default_factory=list)
     calls: list[CallRecord] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     deaths: int = 0
+    children: list[FakeRuntime] = field(default_factory=list)
     book: JournalBook = field(default_factory=JournalBook)
     _seq: int = 1
 
     def __post_init__(self) -> None:
-        self._left = list(self.messages)
+        self._left = [message for message in self.messages if message.kind in ("turn", "note")]
+        self._tags = iter([call.arguments.tag for _, call in calls_of(self.task.script)])
         journal = MemoryJournal(self.book, "w1", lambda: 0.0)
-        self.tools: dict[str, Tool] = {tool.name: tool for tool in make_tools(journal, die=die)}
+        self.tools: dict[str, ScriptedTool] = {tool.name: tool for tool in make_tools(journal, die=die)}
 
     def run(self) -> None:
         """To the end: one-shot tasks end, interactive ones wait with no message left."""
@@ -160,7 +172,7 @@ class FakeRuntime:
                 return Ended("no_answer", None, None)
 
     def _model_call(self) -> ModelReply | None:
-        request = ModelRequest(AGENT, SYSTEM, tuple(self.tools), tuple(self.said))
+        request = ModelRequest(AGENT, SYSTEM, (*self.tools, *TOOL_OF.values()), tuple(self.said))
         provider = ScriptedProvider(die, pause=lambda seconds: None)
         for _interrupted in range(texts.MAX_MODEL_ATTEMPTS):
             try:
@@ -178,7 +190,11 @@ class FakeRuntime:
         return None
 
     def _tool_call(self, call: CallMade) -> ToolAnswered:
-        tool, tag = self.tools[call.tool], call.input["tag"]
+        tag = next(self._tags)
+        if call.tool not in self.tools:
+            return self._waiting_call(call, tag)
+        assert call.input["tag"] == tag
+        tool = self.tools[call.tool]
         source, start, result = "ran", 1, None
         while result is None:
             try:
@@ -188,7 +204,7 @@ class FakeRuntime:
             except Died:
                 self.deaths += 1
                 context = FakeContext(self.task.id, call.id, start)
-                found = tool.recover(call.input, context) if isinstance(tool, Recovers) else None
+                found = tool.recover(call.input, context) if isinstance(tool, RecoverableTool) else None
                 if found is not None:
                     source, result = "recovered", found
                 elif tool.flags.retry_safe and start < MAX_ATTEMPTS:
@@ -199,7 +215,41 @@ class FakeRuntime:
         self._seq += 2 * start
         return ToolAnswered(call.id, escape_text(result.output), result.is_error)
 
-    def _run(self, tool: Tool, call: CallMade, start: int) -> ToolResult:
+    def _waiting_call(self, call: CallMade, tag: str) -> ToolAnswered:
+        source, is_error = "woken", False
+        match call.tool:
+            case "Agent" | "AgentGroup":
+                members = call.input.get("members", [call.input])
+                background = call.input.get("background", False)
+                if self.depth >= 3:
+                    source, is_error = "ran", True
+                else:
+                    born = [self._child(call, member, number) for number, member in enumerate(members, 1)]
+                    source = "ran" if background else "woken"
+                    is_error = not background and all(child.ends[-1].ends == "failed" for child in born)
+            case "SubagentHandback":
+                assert call.input["report"] and self.depth > 0
+                source = "ran"
+            case "ScheduleWakeup":
+                assert call.input["delay_seconds"] > 0
+            case "AskUser" | "WaitForEvent":
+                assert call.input["question" if call.tool == "AskUser" else "event_kind"]
+                is_error = "timeout_seconds" in call.input
+            case other:
+                raise AssertionError(f"there is no tool {other!r}")
+        self.calls.append(CallRecord(tag, call.tool, source, is_error, 1))
+        self._seq += 2
+        return ToolAnswered(call.id, "whatever came of it", is_error)
+
+    def _child(self, call: CallMade, member: dict[str, str], number: int) -> FakeRuntime:
+        assert member["agent"] == AGENT
+        task = ScriptedTask(f"{self.task.id}.{call.id}.{number}", from_goal(member["prompt"]))
+        child = FakeRuntime(task, [], self.land, self.retry_attempts, self.depth + 1, book=self.book)
+        child.run()
+        self.children.append(child)
+        return child
+
+    def _run(self, tool: ScriptedTool, call: CallMade, start: int) -> ToolResult:
         try:
             return tool.run(call.input, FakeContext(self.task.id, call.id, start))
         except Exception as error:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scripted_model.foretell import Foretold, foretell, foretell_all
+from scripted_model.foretell import Foretold, depth_of, foretell, foretell_all, foretell_child
 from scripted_model.generate import workload
 from scripted_model.profile import Kind, Profile
 from scripted_model.script import Fail, Say, Script, Turn
@@ -28,6 +28,13 @@ def foretold_outcome(foretold: Foretold) -> tuple[str, str | None, str | None]:
     return (foretold.outcome, foretold.reason, foretold.answer)
 
 
+def check_calls(run: FakeRuntime, foretold: Foretold) -> None:
+    """Every detail of every call, but what is not foretold."""
+    for call, told in zip(run.calls, foretold.calls, strict=True):
+        is_error = call.is_error if told.is_error is None else told.is_error
+        assert call == CallRecord(told.tag, told.tool, told.source, is_error, told.starts)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_an_undisturbed_run_is_as_foretold_in_every_detail(seed: int) -> None:
     load = workload(seed, KINDS)
@@ -37,15 +44,42 @@ def test_an_undisturbed_run_is_as_foretold_in_every_detail(seed: int) -> None:
         run.run()
 
         assert outcome_of(run) == foretold_outcome(foretold), task.id
-        expected = [CallRecord(c.tag, c.tool, c.source, c.is_error, c.starts) for c in foretold.calls]
-        assert run.calls == expected
-        assert run.deaths == len(run.book.deaths) + 3 * ("model_attempts" in foretold.bounds)
+        check_calls(run, foretold)
+        own = [death for death in run.book.deaths if death.task == task.id]
+        assert run.deaths == len(own) + 3 * ("model_attempts" in foretold.bounds)
         assert run.deaths == foretold.deaths
         assert run.refused == []
         # A note that finds its turn over gets the turn's end again, and changes nothing else.
         assert list(dict.fromkeys(run.ends)) == list(
             dict.fromkeys(Ended(turn.ends, turn.reason, turn.answer) for turn in foretold.turns)
         )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sub_agents_are_as_foretold_from_their_goals_alone(seed: int) -> None:
+    load = workload(seed, KINDS)
+
+    for task, root in zip(load.tasks, foretell_all(load), strict=True):
+        run = FakeRuntime(task, list(load.messages_of(task.id)), politely)
+        run.run()
+
+        todo, born = [run], []
+        while todo:
+            above = todo.pop(0)
+            todo += above.children
+            born += [(child.task.script.task, above.task.script.task, child.depth) for child in above.children]
+            for child in above.children:
+                told = foretell_child(child.task.id, child.task.goal, root=root)
+                assert (told.task, told.name, depth_of(told.task)) == (
+                    child.task.id,
+                    child.task.script.task,
+                    child.depth,
+                )
+                assert outcome_of(child) == foretold_outcome(told)
+                check_calls(child, told)
+                assert len(told.children) == len(child.children)
+        assert sorted(born) == sorted((child.name, child.above, child.depth) for child in root.descendants)
+        assert len(root.children) == len(run.children)
 
 
 @settings(max_examples=60, deadline=None)

@@ -11,6 +11,7 @@ import pytest
 from scripted_model.__main__ import main
 from scripted_model.foretell import foretell_all
 from scripted_model.generate import workload
+from scripted_model.profile import Kind
 from scripted_model.workload import Workload
 
 
@@ -24,8 +25,8 @@ def test_every_task_is_printed_with_what_is_foretold(capsys: pytest.CaptureFixtu
     assert main(["--seed", "7"]) == 0
 
     printed = capsys.readouterr().out
-    assert printed.count("  foretold ") == 20
-    assert all(task.id in printed for task in workload(7, 20).tasks)
+    assert printed.count("  foretold ") == len(Kind)
+    assert all(task.id in printed for task in workload(7, len(Kind)).tasks)
     assert printed.isascii()
 
 
@@ -39,7 +40,7 @@ def test_json_holds_the_workload_and_what_is_foretold() -> None:
 
 
 def test_one_task_is_printed_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    task = workload(7, 20).tasks[8].id
+    task = workload(7, len(Kind)).tasks[8].id
 
     assert main(["--seed", "7", "--task", task]) == 0
     assert capsys.readouterr().out.count("  foretold ") == 1

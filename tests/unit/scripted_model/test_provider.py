@@ -16,7 +16,29 @@ from scripted_model.app import SYSTEM
 from scripted_model.generate import workload
 from scripted_model.journal import JournalBook, MemoryJournal
 from scripted_model.provider import ScriptedProvider
-from scripted_model.script import Arguments, Call, Cut, Empty, Fail, Kill, Odd, Say, Script, Step, Tools, Turn, to_goal
+from scripted_model.script import (
+    Agent,
+    AgentGroup,
+    Arguments,
+    Asked,
+    AwaitEvent,
+    Call,
+    Cut,
+    Empty,
+    Fail,
+    Handback,
+    Kill,
+    Odd,
+    Question,
+    Say,
+    Script,
+    Step,
+    Timer,
+    Tools,
+    Turn,
+    asking,
+    to_goal,
+)
 from scripted_model.words import ODD_TEXTS
 from scripted_model.workload import AGENT
 from tests.unit.scripted_model.driving import Died, FakeRuntime, die, escape_all, politely
@@ -169,6 +191,65 @@ def test_the_model_speaks_odd_text_raw_and_expects_it_escaped_in_the_log() -> No
     assert ODD_TEXTS[Odd.SURROGATE] in ask(script, said_as(reply), *results).text
 
 
+CHILD = Script("t1/1", "child", (Turn((Say(),)),))
+OTHER = Script("t1/2", "child", (Turn((Say(),)),))
+
+
+@pytest.mark.parametrize(
+    ("asked", "tool", "written"),
+    [
+        (Agent(CHILD), "Agent", {"agent": AGENT, "prompt": to_goal(CHILD), "background": False}),
+        (Agent(CHILD, background=True), "Agent", {"agent": AGENT, "prompt": to_goal(CHILD), "background": True}),
+        (
+            AgentGroup((CHILD, OTHER)),
+            "AgentGroup",
+            {"members": [{"agent": AGENT, "prompt": to_goal(CHILD)}, {"agent": AGENT, "prompt": to_goal(OTHER)}]},
+        ),
+        (Handback("all is well"), "SubagentHandback", {"report": "all is well"}),
+        (Timer(1.5), "ScheduleWakeup", {"delay_seconds": 1.5, "reason": "as scripted"}),
+        (Question("which?"), "AskUser", {"question": "which?"}),
+        (
+            Question("which?", 2.0, Odd.NUL),
+            "AskUser",
+            {"question": f"which? {ODD_TEXTS[Odd.NUL]}", "timeout_seconds": 2.0},
+        ),
+        (AwaitEvent("news"), "WaitForEvent", {"event_kind": "news"}),
+        (AwaitEvent("news", 2.0), "WaitForEvent", {"event_kind": "news", "timeout_seconds": 2.0}),
+    ],
+)
+def test_a_call_that_waits_or_delegates_is_written_as_its_tool_reads_it(
+    asked: Asked, tool: str, written: dict[str, object]
+) -> None:
+    script = script_of([Tools((asking("a", asked), call("b"))), Say()])
+    reply = ask(script)
+
+    assert (reply.calls[0].tool, reply.calls[0].input) == (tool, written)
+    for output, is_error in (("done", False), ("Nothing came within the time limit.", True)):
+        said: list[Said] = [said_as(reply), ToolAnswered("3-1", "done"), ToolAnswered("3-0", output, is_error)]
+        assert ask(script, *said) == ask(script, said_as(reply), A, B)
+    with pytest.raises(ProviderError, match="must call"):
+        ask(script, ModelSaid(reply.text, (CallMade("3-0", tool, {}), *said_as(reply).calls[1:])), A, B)
+
+
+def test_a_sub_agent_plays_the_script_it_is_prompted_with() -> None:
+    prompt = ask(script_of([Tools((asking("a", Agent(CHILD)),)), Say()])).calls[0].input["prompt"]
+    asked = ModelRequest(AGENT, SYSTEM, (), (UserSaid(prompt),))
+
+    assert ScriptedProvider(die).call(asked, attempt=1) == ask(CHILD)
+
+
+def test_a_turn_that_was_closed_in_its_middle_is_finished_by_the_next_and_loses_its_answer_only() -> None:
+    first, then = Tools((call("a"), call("b"))), Tools((call("c"),))
+    script = script_of([first, then, Say()], [Tools((call("d"),)), Say()], interactive=True)
+    closed: list[Said] = [said_as(ask(script)), A, ToolAnswered("3-1", texts.TURN_ENDED_FIRST, True)]
+    second = ask(script, *closed, UserSaid("turn 2: go on"))
+    said: list[Said] = [*closed, UserSaid("turn 2: go on"), said_as(second, 5), ToolAnswered("5-0", "done")]
+    third = ask(script, *said)
+
+    assert [one.input["tag"] for one in second.calls] == ["c"]
+    assert [one.input["tag"] for one in third.calls] == ["d"]
+
+
 def test_answers_differ_by_script_and_position() -> None:
     one = ask(script_of([Say()])).text
     other = ask(Script("t1", "other", (Turn((Say(),)),))).text
@@ -239,4 +320,5 @@ def test_politely_driven_tasks_take_all_their_messages() -> None:
         run.run()
         said = [entry.text for entry in run.said if isinstance(entry, UserSaid)]
 
-        assert all(said.count(message.text) == 1 for message in load.messages_of(task.id))
+        told = [message for message in load.messages_of(task.id) if message.kind in ("turn", "note")]
+        assert all(said.count(message.text) == 1 for message in told)

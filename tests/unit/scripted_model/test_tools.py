@@ -11,12 +11,13 @@ import pytest
 
 from noeta.core.codec import escape_text
 from noeta.core.retry import RetryPolicy
-from noeta.core.tool import Recovers, StepCancelled, Tool
+from noeta.core.tool import Recovers, StepCancelled
+from noeta.plugins import waiting_tools
 from scripted_model.app import SYSTEM, make_engine
 from scripted_model.course import input_of
 from scripted_model.journal import JournalBook, MemoryJournal, read_journal
-from scripted_model.script import TOOLS, Arguments, Odd
-from scripted_model.tools import InputDamaged, ScriptedFailure, make_tools
+from scripted_model.script import SUBTASK_DEPTH_MAX, TOOL_OF, TOOLS, Arguments, Odd
+from scripted_model.tools import InputDamaged, RecoverableTool, ScriptedFailure, ScriptedTool, make_tools
 from scripted_model.words import ODD_TEXTS
 from scripted_model.workload import AGENT
 from tests.unit.scripted_model.driving import Died, FakeContext, die, escape_all
@@ -39,7 +40,7 @@ def book() -> JournalBook:
 
 
 @pytest.fixture
-def tools(book: JournalBook) -> dict[str, Tool]:
+def tools(book: JournalBook) -> dict[str, ScriptedTool]:
     return {tool.name: tool for tool in make_tools(MemoryJournal(book, "w1", lambda: 0.0), die=die)}
 
 
@@ -48,7 +49,7 @@ def input_for(tool: str, **more: Any) -> Any:
     return {"tag": "t#1", **killer, **more}
 
 
-def test_every_tool_says_what_it_promises_and_only_some_can_recover(tools: dict[str, Tool]) -> None:
+def test_every_tool_says_what_it_promises_and_only_some_can_recover(tools: dict[str, ScriptedTool]) -> None:
     assert {name for name, tool in tools.items() if tool.flags.retry_safe} == {
         "retry_safe",
         "slow_retry_safe",
@@ -62,7 +63,7 @@ def test_every_tool_says_what_it_promises_and_only_some_can_recover(tools: dict[
 
 @pytest.mark.parametrize("name", [name for name, spec in TOOLS.items() if not spec.fails])
 def test_a_start_journals_its_token_once_between_its_two_points(
-    name: str, tools: dict[str, Tool], book: JournalBook
+    name: str, tools: dict[str, ScriptedTool], book: JournalBook
 ) -> None:
     context = FakeContext("t", "3-0", start=2)
     result = tools[name].run(input_for(name), context)
@@ -74,7 +75,7 @@ def test_a_start_journals_its_token_once_between_its_two_points(
 
 @pytest.mark.parametrize("name", ["slow", "slow_retry_safe"])
 def test_slow_tools_wait_before_their_effect_and_have_none_when_stopped(
-    name: str, tools: dict[str, Tool], book: JournalBook
+    name: str, tools: dict[str, ScriptedTool], book: JournalBook
 ) -> None:
     stopped = FakeContext("t", "3-0", stops_waits=True)
     with pytest.raises(StepCancelled):
@@ -85,7 +86,7 @@ def test_slow_tools_wait_before_their_effect_and_have_none_when_stopped(
     assert [line.start for line in book.effects] == [2]
 
 
-def test_failing_raises_after_its_effect(tools: dict[str, Tool], book: JournalBook) -> None:
+def test_failing_raises_after_its_effect(tools: dict[str, ScriptedTool], book: JournalBook) -> None:
     with pytest.raises(ScriptedFailure, match="t#1 fails as scripted"):
         tools["failing"].run(input_for("failing"), FakeContext("t", "3-0"))
     assert len(book.effects) == 1
@@ -93,7 +94,7 @@ def test_failing_raises_after_its_effect(tools: dict[str, Tool], book: JournalBo
 
 @pytest.mark.parametrize("dies", ["before", "after"])
 def test_a_killer_dies_through_its_start_on_the_side_of_the_line_it_was_told(
-    dies: str, tools: dict[str, Tool], book: JournalBook
+    dies: str, tools: dict[str, ScriptedTool], book: JournalBook
 ) -> None:
     asked = {"tag": "t#1", "dies_through_start": 2, "dies": dies}
     for start in (1, 2):
@@ -117,10 +118,10 @@ def test_a_real_killer_takes_its_process_along_and_leaves_its_lines(dies: str, e
 
 
 def test_recover_answers_what_the_run_answered_and_nothing_without_a_line(
-    tools: dict[str, Tool], book: JournalBook
+    tools: dict[str, ScriptedTool], book: JournalBook
 ) -> None:
     tool = tools["recoverable"]
-    assert isinstance(tool, Recovers)
+    assert isinstance(tool, RecoverableTool)
     asked = input_for("recoverable", chars=300)
 
     assert tool.recover(asked, FakeContext("t", "3-0")) is None
@@ -131,7 +132,7 @@ def test_recover_answers_what_the_run_answered_and_nothing_without_a_line(
 
 
 @pytest.mark.parametrize("odd", list(Odd))
-def test_odd_input_must_arrive_escaped_and_whole(odd: Odd, tools: dict[str, Tool], book: JournalBook) -> None:
+def test_odd_input_must_arrive_escaped_and_whole(odd: Odd, tools: dict[str, ScriptedTool], book: JournalBook) -> None:
     written = input_of(Arguments("t#1", odd=odd))
     result = tools["plain"].run(escape_all(written), FakeContext("t", "3-0"))
     assert result.output == f"plain t#1 done {ODD_TEXTS[odd]}"
@@ -144,7 +145,7 @@ def test_odd_input_must_arrive_escaped_and_whole(odd: Odd, tools: dict[str, Tool
 
 @pytest.mark.parametrize("asked", [None, [], {}, "x", {"tag": 1}, {"tag": "t", "other": 1}, {"tag": "t", "odd": "?"}])
 def test_input_that_is_no_arguments_is_refused_without_effect(
-    asked: Any, tools: dict[str, Tool], book: JournalBook
+    asked: Any, tools: dict[str, ScriptedTool], book: JournalBook
 ) -> None:
     with pytest.raises(InputDamaged):
         tools["plain"].run(asked, FakeContext("t", "3-0"))
@@ -152,7 +153,7 @@ def test_input_that_is_no_arguments_is_refused_without_effect(
 
 
 @pytest.mark.parametrize("chars", [0, 10, 1_000, 1_000_000])
-def test_big_output_is_as_long_as_asked(chars: int, tools: dict[str, Tool]) -> None:
+def test_big_output_is_as_long_as_asked(chars: int, tools: dict[str, ScriptedTool]) -> None:
     output = tools["big_output"].run(input_for("big_output", chars=chars), FakeContext("t", "3-0")).output
 
     assert len(output) == max(chars, len("big_output t#1 done"))
@@ -167,3 +168,14 @@ def test_an_engine_has_provider_and_every_tool_on_one_journal(book: JournalBook)
     assert (engine.agent, engine.system, engine.retry.max_attempts) == (AGENT, SYSTEM, 2)
     assert list(engine.tools) == list(TOOLS)
     assert len(book.effects) == 1
+
+
+def test_an_engine_is_given_the_tools_that_wait_and_how_deep_sub_agents_may_delegate(book: JournalBook) -> None:
+    journal = MemoryJournal(book, "w1", lambda: 0.0)
+    tools = waiting_tools()
+    engine = make_engine(journal, retry=RetryPolicy(2), more_tools=tools.values(), max_subtask_depth=1)
+
+    assert set(tools) == set(TOOL_OF.values())
+    assert set(engine.tools) == {*TOOLS, *TOOL_OF.values()}
+    assert engine.max_subtask_depth == 1
+    assert make_engine(journal, retry=RetryPolicy(2)).max_subtask_depth == SUBTASK_DEPTH_MAX

@@ -12,7 +12,7 @@ FROM {schema}.claim_1($1::text, $2::text, $3::bigint, $4::int, $5::text[], $6::b
 
 -- name: renew
 -- Extend claims. Keeps: one-writer. Takes: row locks, SKIP LOCKED.
-SELECT o_now, o_answers FROM {schema}.renew_1($1::text[], $2::bigint[], $3::text[], $4::bigint);
+SELECT o_now, o_answers, o_ordered FROM {schema}.renew_2($1::text[], $2::bigint[], $3::text[], $4::bigint);
 
 -- name: release
 -- Give a claim back. Keeps: one-writer. Takes: the row lock.
@@ -29,6 +29,20 @@ FROM {schema}.append_1($1::text, $2::bigint, $3::text, $4::bigint, $5::text[], $
         $25::bigint)::{schema}.target_1,
     $26::boolean, $27::text[], $28::text[], $29::text[], $30::text[], $31::text[], $32::boolean[], $33::text[],
     $34::text[], $35::text[], $36::text[], $37::bigint[], $38::text[], $39::text[], $40::text[], $41::bytea[]);
+
+-- name: append_family
+-- Apply a commit that ends the task, or bears children for a task above it. Keeps: one-writer, children-once.
+-- Takes: the row locks of the task, its posts, its children's parents and its own unfinished children, by id.
+SELECT o_outcome, o_detail, o_last_seq, o_at, o_status, o_moved, o_inbox_seq, o_refused
+FROM {schema}.append_2($1::text, $2::bigint, $3::text, $4::bigint, $5::text[], $6::text, $7::bigint[], $8::bigint[],
+    $9::bigint,
+    ROW($10::text, $11::boolean, $12::boolean, $13::bigint, $14::bigint, $15::text, $16::text,
+        $17::bigint)::{schema}.target_1,
+    ROW($18::text, $19::boolean, $20::boolean, $21::bigint, $22::bigint, $23::text, $24::text,
+        $25::bigint)::{schema}.target_1,
+    $26::boolean, $27::text[], $28::text[], $29::text[], $30::text[], $31::text[], $32::boolean[], $33::text[],
+    $34::text[], $35::text[], $36::text[], $37::bigint[], $38::text[], $39::text[], $40::text[], $41::bytea[],
+    $42::text[], $43::text, $44::text);
 
 -- name: append_many
 -- Apply commits of different tasks. Keeps: one-writer. Takes: the row locks, by id.
@@ -48,14 +62,22 @@ FROM {schema}.append_many_1($1::text[], $2::bigint[], $3::text[], $4::bigint[], 
     $28::boolean[]) AS a;
 
 -- name: fail
--- Rest and try again, or end at the bound. Keeps: one-writer, bounded. Takes: the row locks of task and parent, by id.
+-- Rest and try again, or end at the bound. Keeps: one-writer, bounded, children-once.
+-- Takes: the row locks of the task, its parent and its unfinished children, by id.
 SELECT o_outcome, o_detail, o_fail_attempts, o_last_seq
-FROM {schema}.fail_1($1::text, $2::bigint, $3::text, $4::boolean, $5::bigint, $6::bigint[], $7::text, $8::text,
-    $9::text, $10::text, $11::text, $12::text);
+FROM {schema}.fail_2($1::text, $2::bigint, $3::text, $4::boolean, $5::bigint, $6::bigint[], $7::text, $8::text,
+    $9::text, $10::text, $11::text, $12::text, $13::text, $14::text);
 
 -- name: post
 -- Put an item in an inbox. Keeps: taken-once, terminal-is-final. Takes: the row lock.
 SELECT o_outcome, o_number, o_made_ready FROM {schema}.post_1($1::text, $2::text, $3::text, $4::text, $5::text);
+
+-- name: cancel
+-- Post a cancel, which ends a task that nobody runs. Keeps: terminal-is-final, children-once.
+-- Takes: the row locks of the task, its parent and its unfinished children, by id.
+SELECT o_outcome, o_number, o_made_ready, o_epoch, o_last_seq, o_detail, o_group
+FROM {schema}.cancel_1($1::text, $2::text, $3::text, $4::text, $5::text, $6::text, $7::text, $8::text, $9::text,
+    $10::text, $11::text);
 
 -- name: wake
 -- A post whose key is derived under the lock. Keeps: wake-once. Takes: the row lock.

@@ -60,6 +60,18 @@ SELECT {schema}.test_restore_state();
 -- An empty store.
 TRUNCATE {schema}.task, {schema}.entry, {schema}.item, {schema}.content, {schema}.snapshot;
 
+-- name: vacuum_task
+-- Give back what restore_state left dead.
+VACUUM {schema}.task;
+
+-- name: vacuum_entry
+-- The same of the log.
+VACUUM {schema}.entry;
+
+-- name: vacuum_item
+-- The same of the inbox.
+VACUUM {schema}.item;
+
 -- name: is_waiting
 -- Whether this session waits for another one's lock.
 SELECT cardinality(pg_blocking_pids($1::int)) > 0;

@@ -60,6 +60,12 @@ SELECT id, queue, status, kept, epoch, worker, token, lease_until, ready_at, wak
     inbox_seq, last_seq, takeovers, fail_attempts, parent, group_id, created_at
 FROM {schema}.task WHERE status = 'suspended' AND worker IS NULL AND ready_at <= ?1 ORDER BY ready_at, id LIMIT ?2;
 
+-- name: children
+-- The unfinished tasks of a parent. Keeps: children-once.
+SELECT id, queue, status, kept, epoch, worker, token, lease_until, ready_at, wake_on, wake_key, wake_missing,
+    inbox_seq, last_seq, takeovers, fail_attempts, parent, group_id, created_at
+FROM {schema}.task WHERE parent = ?1 AND status <> 'terminal' ORDER BY id;
+
 -- name: add_task
 -- A new row. Keeps: row-agrees.
 INSERT INTO {schema}.task (id, queue, status, kept, epoch, worker, token, lease_until, ready_at, wake_on, wake_key,
@@ -108,6 +114,11 @@ SELECT number FROM {schema}.item WHERE task_id = ?1 AND key = ?2;
 -- name: is_unread
 -- Whether an item may be taken. Keeps: taken-once.
 SELECT 1 FROM {schema}.item WHERE task_id = ?1 AND number = ?2 AND taken_seq IS NULL AND unread_seq IS NULL;
+
+-- name: has_order
+-- Whether an order waits that nobody has taken. Keeps: terminal-is-final.
+SELECT 1 FROM {schema}.item
+WHERE task_id = ?1 AND wake_key = 'control' AND taken_seq IS NULL AND unread_seq IS NULL LIMIT 1;
 
 -- name: unread
 -- Unread items after a number, in order. Locks nothing.

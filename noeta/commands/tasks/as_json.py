@@ -1,0 +1,66 @@
+"""Tasks as JSON, for machines: instants as ISO 8601 in UTC, events and conditions as they stand in the store."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from noeta.commands.tasks.looking import Question, Seen
+from noeta.commands.tasks.words import instant, standing
+from noeta.core import codec
+from noeta.core.events import Entry, Event
+from noeta.core.store import UnreadItem
+from noeta.core.task import TaskRow
+
+
+def row_json(row: TaskRow, last: Event | None, since: int | None, now: int) -> dict[str, Any]:
+    """A row. ``since``: when its newest entry was written. The claim's token is a worker's, and stays out."""
+    return {
+        "id": row.id,
+        "status": row.status.value,
+        "waits_for": standing(row, last, now),
+        "wake_on": None if row.wake_on is None else json.loads(codec.encode("wake_on", row.wake_on)),
+        "since": _at(since),
+        "epoch": row.epoch,
+        "parent": row.parent,
+        "group": row.group,
+        "queue": row.queue,
+        "worker": row.worker,
+        "lease_until": _at(row.lease_until),
+        "ready_at": _at(row.ready_at),
+        "kept": row.kept,
+        "last_seq": row.last_seq,
+        "inbox_seq": row.inbox_seq,
+        "takeovers": row.takeovers,
+        "fail_attempts": row.fail_attempts,
+        "created_at": _at(row.created_at),
+    }
+
+
+def seen_json(seen: Seen, asked: list[Question], children: list[dict[str, Any]], now: int) -> dict[str, Any]:
+    """A task as a whole."""
+    return {
+        "task": row_json(seen.row, seen.last, seen.entries[-1].at, now),
+        "log": [_entry(entry) for entry in seen.entries],
+        "unread": [_unread(item) for item in seen.unread],
+        "unread_more": seen.unread_more,
+        "questions": [{"handle": one.handle, "call": one.call_id, "question": one.text} for one in asked],
+        "children": children,
+    }
+
+
+def dumps(value: dict[str, Any]) -> str:
+    """The text that is printed."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    return {"seq": entry.seq, "epoch": entry.epoch, "at": _at(entry.at), "event": json.loads(entry.body)}
+
+
+def _unread(item: UnreadItem) -> dict[str, Any]:
+    return {"number": item.number, "key": item.key, "at": _at(item.at), "item": json.loads(item.body)}
+
+
+def _at(micros: int | None) -> str | None:
+    return None if micros is None else instant(micros, digits=6).replace(" ", "T", 1)

@@ -1,0 +1,135 @@
+"""`noeta tasks list`: which tasks there are, and what each waits for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+from typing import Annotated, Final
+
+import typer
+
+from noeta.commands.tasks.as_json import dumps, row_json
+from noeta.commands.tasks.looking import last_event
+from noeta.commands.tasks.place import Address, AsJson, Schema, opened
+from noeta.commands.tasks.words import instant, name, standing
+from noeta.core.events import Event
+from noeta.core.ids import check_name, micros
+from noeta.core.store import Store
+from noeta.core.task import Status, TaskRow
+from noeta.core.wake import (
+    NEXT_GOAL,
+    ExternalEvent,
+    HumanResponseReceived,
+    TimerFired,
+    WakeCondition,
+)
+
+PAGE_MAX: Final = 1_000
+"""Tasks of one page; each costs one more read, for the end of its log."""
+
+FETCH: Final = 200
+HEADER: Final = ("ID", "STATUS", "EPOCH", "SINCE", "PARENT", "WAITS FOR")
+
+
+class Waiting(Enum):
+    """Kinds of waits, as a person asks for them."""
+
+    ANY = "any"
+    MESSAGE = "message"
+    ANSWER = "answer"
+    EVENT = "event"
+    TIMER = "timer"
+    TASKS = "tasks"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A task of the page. ``since``: when its newest entry was written, in microseconds."""
+
+    row: TaskRow
+    last: Event | None
+    since: int | None
+
+
+def list_tasks(
+    store: Address,
+    schema: Schema = "noeta",
+    status: Annotated[Status | None, typer.Option(help="Only tasks of this status.")] = None,
+    queue: Annotated[str | None, typer.Option(help="Only tasks of this queue.")] = None,
+    waiting: Annotated[
+        Waiting | None, typer.Option(help="Only tasks that wait for this: for people, events, timers, other tasks.")
+    ] = None,
+    after: Annotated[str, typer.Option(help="Only tasks whose id comes after this one: the next page.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=PAGE_MAX, help="Tasks of one page.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List tasks in the order of their ids: status, what each waits for, since when, its epoch and its parent.
+
+    SINCE is when the newest entry of its log was written, by the store's clock; times are in UTC.
+    """
+    for field, given in (("--queue", queue), ("--after", after or None)):
+        if given is not None:
+            check_name(field, given)
+    with opened(store, schema) as dispatcher:
+        now = micros(dispatcher.world.wall())
+        found = list(islice(_found(dispatcher.store, status, queue, waiting, after), limit + 1))
+        page = [Line(row, *last_event(dispatcher.store, row)) for row in found[:limit]]
+    next_after = page[-1].row.id if len(found) > limit else None
+    if as_json:
+        tasks = [row_json(line.row, line.last, line.since, now) for line in page]
+        typer.echo(dumps({"tasks": tasks, "next_after": next_after}))
+        return
+    if page:
+        typer.echo("\n".join(_table([HEADER, *(_cells(line, now) for line in page)])))
+    typer.echo(_summary(page, next_after))
+
+
+def _found(
+    store: Store, status: Status | None, queue: str | None, waiting: Waiting | None, after: str
+) -> Iterator[TaskRow]:
+    while True:
+        rows = store.tasks(after=after, limit=FETCH, status=status, queue=queue)
+        yield from (row for row in rows if waiting is None or _waits(row.wake_on, waiting))
+        if len(rows) < FETCH:
+            return
+        after = rows[-1].id
+
+
+def _waits(condition: WakeCondition | None, kind: Waiting) -> bool:
+    if condition is None or kind is Waiting.ANY:
+        return condition is not None
+    match condition:
+        case HumanResponseReceived(handle=handle):
+            return kind is (Waiting.MESSAGE if handle == NEXT_GOAL else Waiting.ANSWER)
+        case ExternalEvent():
+            return kind is Waiting.EVENT
+        case TimerFired():
+            return kind is Waiting.TIMER
+        case _:
+            return kind is Waiting.TASKS
+
+
+def _cells(line: Line, now: int) -> tuple[str, ...]:
+    row = line.row
+    since = "?" if line.since is None else instant(line.since)
+    parent = "-" if row.parent is None else name(row.parent)
+    return name(row.id), row.status.value, str(row.epoch), since, parent, standing(row, line.last, now)
+
+
+def _table(lines: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for cells in lines:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def _summary(page: Sequence[Line], next_after: str | None) -> str:
+    if not page:
+        return "no tasks like that here"
+    counts = Counter(line.row.status for line in page)
+    parts = ", ".join(f"{counts[status]} {status.value}" for status in Status if counts[status])
+    noun = "task" if len(page) == 1 else "tasks"
+    more = "" if next_after is None else f"; there are more: add --after {name(next_after)}"
+    return f"{len(page)} {noun}: {parts}{more}"

@@ -1,0 +1,120 @@
+"""Reading one task as a whole: its log, its unread items, its row, and the tasks below it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from noeta.core import limits
+from noeta.core.errors import UnreadableLog
+from noeta.core.events import Entry, Event
+from noeta.core.fold import CallState, fold
+from noeta.core.store import Store, UnreadItem
+from noeta.core.task import TaskRow
+from noeta.core.wake import NEXT_GOAL, HumanResponseReceived
+
+PAGE: Final = 200
+BELOW_MAX: Final = 500
+"""Tasks of one tree that are shown; a larger one is listed with `noeta tasks list --after`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A task as it was at one instant. ``unread``: at most ``limits.COMMIT_PARTS_MAX`` of its unread items."""
+
+    row: TaskRow
+    entries: tuple[Entry, ...]
+    unread: tuple[UnreadItem, ...]
+    unread_more: bool
+
+    @property
+    def last(self) -> Event:
+        """The newest entry's event."""
+        return self.entries[-1].event
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An open question to a person: the handle of its answer, and the call that asks."""
+
+    handle: str
+    call_id: str
+    tool: str
+    input: Any
+
+    @property
+    def text(self) -> str | None:
+        """What is asked, if the call's input has it where ``AskUser`` puts it."""
+        asked = self.input.get("question") if isinstance(self.input, dict) else None
+        return asked if isinstance(asked, str) else None
+
+
+def look(store: Store, task_id: str) -> Seen:
+    """The whole log, in pages; row and inbox are those of the instant at which its end was read.
+
+    Raises:
+        UnknownTask, UnreadableLog.
+    """
+    entries: list[Entry] = []
+    while True:
+        after = entries[-1].seq if entries else 0
+        # The inbox is read with the end of the log alone: items may be large.
+        reads_inbox = bool(entries)
+        page = store.read(task_id, after, limit=PAGE, inbox_after=0 if reads_inbox else limits.INTEGER_MAX)
+        entries.extend(page.entries)
+        if reads_inbox and not page.more:
+            more = page.inbox_seen < page.row.inbox_seq
+            return Seen(page.row, tuple(entries), page.unread, more)
+
+
+def last_event(store: Store, row: TaskRow) -> tuple[Event | None, int | None]:
+    """The event a row's log ends with, and when it was written, in microseconds. None: this version cannot read it."""
+    try:
+        page = store.read(row.id, row.last_seq - 1, limit=1, inbox_after=limits.INTEGER_MAX)
+    except UnreadableLog:
+        return None, None
+    return page.entries[0].event, page.entries[0].at
+
+
+def below(store: Store, task_id: str) -> tuple[list[TaskRow], bool]:
+    """The tasks born in the calls of this one and of those below it, in birth order, and whether there are more.
+
+    Their ids begin with this one's and a dot, so that they stand together in the order of ids.
+    """
+    prefix = f"{task_id}."
+    rows: list[TaskRow] = []
+    after = prefix
+    while len(rows) <= BELOW_MAX:
+        page = store.tasks(after=after, limit=PAGE)
+        mine = [row for row in page if row.id.startswith(prefix)]
+        rows.extend(mine)
+        if len(page) < PAGE or len(mine) < len(page):
+            break
+        after = page[-1].id
+    kept = sorted(rows[:BELOW_MAX], key=lambda row: _birth_order(row.id))
+    return kept, len(rows) > BELOW_MAX
+
+
+def _birth_order(task_id: str) -> list[tuple[int, str]]:
+    """Numbers in ids by their value: ``t.3-0.10`` was born after ``t.3-0.2``."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in task_id.replace("-", ".").split(".")]
+
+
+def questions(seen: Seen) -> list[Question]:
+    """What the task asks people and has no answer to, whatever it waits for first. A log that makes no sense asks
+    nothing: it can still be shown."""
+    try:
+        state = fold(seen.row.id, seen.entries)
+    except UnreadableLog:
+        return []
+    if state.ending is not None:
+        return []
+    return [
+        Question(call.parked.handle, call.call.id, call.call.tool, call.call.input)
+        for call in state.calls.values()
+        if _asks_person(call) and isinstance(call.parked, HumanResponseReceived)
+    ]
+
+
+def _asks_person(call: CallState) -> bool:
+    return call.waits and isinstance(call.parked, HumanResponseReceived) and call.parked.handle != NEXT_GOAL

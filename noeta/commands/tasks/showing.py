@@ -1,0 +1,114 @@
+"""`noeta tasks show`: one task, its log entry by entry, what is unread, and the tasks below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import typer
+
+from noeta.commands.tasks.as_json import dumps, row_json, seen_json
+from noeta.commands.tasks.entries import Teller, item
+from noeta.commands.tasks.looking import BELOW_MAX, Question, Seen, below, last_event, look, questions
+from noeta.commands.tasks.place import Address, AsJson, Schema, TaskId, opened
+from noeta.commands.tasks.words import instant, name, quoted, standing, value
+from noeta.core.events import Event, TaskCreated
+from noeta.core.ids import micros
+from noeta.core.task import Status, TaskRow
+from noeta.core.wake import NEXT_GOAL, ExternalEvent, HumanResponseReceived
+
+QUESTION_CHARS_MAX: Final = 1_000
+"""A person must be able to read what is asked."""
+
+
+def show(id: TaskId, store: Address, schema: Schema = "noeta", as_json: AsJson = False) -> None:
+    """Show a task: its row, its whole log (seq, epoch, the store's time in UTC, what happened), its unread items, and
+    the tasks it delegated to, as a tree.
+
+    Long texts are cut; --json has them whole.
+    """
+    with opened(store, schema, task_id=id) as dispatcher:
+        now = micros(dispatcher.world.wall())
+        seen = look(dispatcher.store, id)
+        rows, more = below(dispatcher.store, id)
+        children = [(row, *last_event(dispatcher.store, row)) for row in rows]
+    asked = questions(seen)
+    if as_json:
+        told = [row_json(row, last, since, now) for row, last, since in children]
+        typer.echo(dumps(seen_json(seen, asked, told, now)))
+        return
+    for line in (*_head(seen, asked, now), *_log(seen), *_inbox(seen)):
+        typer.echo(line)
+    for line in _tree(id, [(row, last) for row, last, _ in children], now, more=more):
+        typer.echo(line)
+    typer.echo(_next(seen, asked))
+
+
+def _head(seen: Seen, asked: list[Question], now: int) -> Iterator[str]:
+    row, created = seen.row, seen.entries[0].event
+    assert isinstance(created, TaskCreated)
+    kind = "interactive" if created.interactive else "one-shot"
+    yield (
+        f"{name(row.id)}: {row.status.value}, agent {name(created.agent)}, {kind}, queue {name(row.queue)}, "
+        f"epoch {row.epoch}"
+    )
+    yield f"waits for: {standing(row, seen.last, now)}, since {instant(seen.entries[-1].at)}"
+    if row.parent is not None:
+        group = "" if row.group is None else f", group {name(row.group)}"
+        root = created.root_task_id or row.parent
+        yield f"parent: {name(row.parent)}{group}, root: {name(root)}, depth {created.subtask_depth}"
+    if row.takeovers or row.fail_attempts:
+        yield f"trouble: {row.takeovers} takeovers and {row.fail_attempts} failures in a row"
+    for one in asked:
+        question = (
+            f"{name(one.tool)} {value(one.input)}" if one.text is None else quoted(one.text, most=QUESTION_CHARS_MAX)
+        )
+        yield f"asks: {question} (handle {name(one.handle)})"
+
+
+def _log(seen: Seen) -> Iterator[str]:
+    teller = Teller()
+    yield f"log, {len(seen.entries)} {'entry' if len(seen.entries) == 1 else 'entries'}:"
+    wide = len(str(seen.entries[-1].seq))
+    for entry in seen.entries:
+        yield f"  {entry.seq:>{wide}}  e{entry.epoch}  {instant(entry.at, digits=3)}  {teller.tell(entry)}"
+
+
+def _inbox(seen: Seen) -> Iterator[str]:
+    if not seen.unread:
+        return
+    yield f"unread, {'more than ' if seen.unread_more else ''}{len(seen.unread)}:"
+    for one in seen.unread:
+        yield f"  item {one.number}  {instant(one.at, digits=3)}  {item(one.item)}"
+
+
+def _tree(task_id: str, children: list[tuple[TaskRow, Event | None]], now: int, *, more: bool) -> Iterator[str]:
+    """The tasks below, each under the one in whose call it was born."""
+    if not children:
+        return
+    noun = "task" if len(children) == 1 else "tasks"
+    yield f"below it, {len(children)} {noun}:"
+    levels = task_id.count(".")
+    for row, last in children:
+        depth = (row.id.count(".") - levels) // 2  # a call and a number a level
+        background = " (in the background)" if row.group == "background" else ""
+        yield f"{'  ' * depth}{name(row.id)}{background}  {row.status.value}, waits for {standing(row, last, now)}"
+    if more:
+        yield f"  and more than {BELOW_MAX}: noeta tasks list --after {name(children[-1][0].id)}"
+
+
+def _next(seen: Seen, asked: list[Question]) -> str:
+    """What can be done about it."""
+    row, id = seen.row, name(seen.row.id)
+    if asked:
+        handle = f" --handle {name(asked[0].handle)}" if len(asked) > 1 else ""
+        return f"answer it: noeta tasks answer {id} TEXT{handle}"
+    match row.status, row.wake_on:
+        case Status.TERMINAL, _:
+            return "it has ended: nothing more will happen to it"
+        case Status.SUSPENDED, HumanResponseReceived(handle=handle) if handle == NEXT_GOAL:
+            return f"say something: noeta tasks say {id} TEXT"
+        case Status.SUSPENDED, ExternalEvent(event_kind=kind):
+            return f"bring the event: noeta tasks event {id} {name(kind)} --payload JSON"
+        case _:
+            return f"end it: noeta tasks cancel {id}"

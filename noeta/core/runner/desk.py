@@ -1,0 +1,137 @@
+"""What one drive has in front of it: the folded log, the unread inbox, and what it noted but has not committed.
+
+What is known together is committed together: events, the children they bear and the items they post are noted in
+memory and flushed in one commit, right before something leaves (a model request, a tool) or the task rests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from noeta.core import limits
+from noeta.core.events import Entry, Event, MessageTaken, ModelReplied, StepAttemptAbandoned, ToolFinished, ToolStarted
+from noeta.core.fold import TaskState, advance
+from noeta.core.runner.lease import Held
+from noeta.core.store import Appended, Child, Commit, LogPage, Next, Post, Store, Suspend, UnreadItem
+from noeta.core.wake import HumanResponseReceived, matches_wake
+
+NOTED_MAX: Final = limits.COMMIT_PARTS_MAX // 2
+NOTED_CHARS_MAX: Final = limits.COMMIT_BYTES_MAX // 16
+"""What is noted at the most before it is flushed: a character takes six bytes at the most when it is encoded."""
+
+
+class Desk:
+    """One task as its owner sees it. ``on_seal`` hears of each seal that became durable."""
+
+    def __init__(self, store: Store, held: Held, on_seal: Callable[[str, int], None]) -> None:
+        self._store = store
+        self._held = held
+        self._on_seal = on_seal
+        self._clear()
+
+    def _clear(self) -> None:
+        self.state = TaskState(self._held.claim.task_id)
+        self.unread: list[UnreadItem] = []
+        self._noted: list[Event] = []
+        self._noted_chars = 0
+        self._children: list[Child] = []
+        self._posts: list[Post] = []
+        self._durable_seq = 0
+        self._inbox_seen = 0
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Fold the log from its start, and see the inbox as it is."""
+        self._clear()
+        more = True
+        while more:
+            page = self._read(self.state.last_seq)
+            for entry in page.entries:
+                advance(self.state, entry)
+            more = page.more or page.inbox_seen < page.row.inbox_seq
+        self._durable_seq = self.state.last_seq
+
+    def look_again(self) -> None:
+        """See what came since the inbox was last read, if anything did."""
+        more = self._held.inbox_seq > self._inbox_seen
+        while more:
+            page = self._read(self._durable_seq)
+            if page.entries:
+                self._held.cut("another worker has written to the log")
+                self._held.check()
+            more = page.inbox_seen < page.row.inbox_seq
+
+    def _read(self, after: int) -> LogPage:
+        """Entries after this seq, and the items that were not seen before."""
+        page = self._store.read(self._held.claim.task_id, after, inbox_after=self._inbox_seen)
+        self.unread += page.unread
+        self._inbox_seen = page.inbox_seen
+        return page
+
+    # -- writing -------------------------------------------------------------------------------------------
+
+    @property
+    def has_notes(self) -> bool:
+        """Whether something is noted that is not durable."""
+        return bool(self._noted)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether what is noted must be committed before more is noted."""
+        return len(self._noted) >= NOTED_MAX or self._noted_chars >= NOTED_CHARS_MAX
+
+    def note(self, event: Event, *, children: Sequence[Child] = (), posts: Sequence[Post] = ()) -> None:
+        """Let an event count for the decisions that follow; it becomes durable, with its children and posts, with the
+        next flush. Keeps: children-once."""
+        advance(self.state, Entry(self.state.last_seq + 1, self._held.claim.epoch, 0, event, ""))
+        self._noted.append(event)
+        self._noted_chars += _chars(event)
+        self._children += children
+        self._posts += posts
+
+    def take(self, items: Sequence[UnreadItem]) -> None:
+        """These items are no longer unread: an entry that is noted takes them."""
+        numbers = {item.number for item in items}
+        self.unread = [item for item in self.unread if item.number not in numbers]
+
+    def flush(self, next: Next, *more: Event, posts: Sequence[Post] = (), inbox_seen: int | None = None) -> Appended:
+        """Commit what was noted, and more entries that only count once they are durable."""
+        commit = Commit(
+            (*self._noted, *more),
+            next,
+            self._seen(next) if inbox_seen is None else inbox_seen,
+            tuple(self._children),
+            (*self._posts, *posts),
+        )
+        noted, self._noted, self._noted_chars = self._noted, [], 0
+        self._children, self._posts = [], []
+        appended = self._held.append(self._durable_seq, commit)
+        self._durable_seq = appended.last_seq
+        for event in noted:
+            if isinstance(event, StepAttemptAbandoned):
+                self._on_seal(event.reason, event.abandoned_from_seq)
+            elif isinstance(event, ToolStarted) and event.call_id in self.state.calls:
+                self.state.calls[event.call_id].started_at = appended.at  # the store's time of the entry
+        return appended
+
+    def _seen(self, next: Next) -> int:
+        """The newest item this decision took into account. An unread one that would end the wait at once is not of
+        them, though it was read (an open turn is called again before it is taken): the row becomes pending, and
+        the next claim is woken by it. Keeps: wake-once."""
+        if isinstance(next, Suspend):
+            ready = [item.number for item in self.unread if matches_wake(next.wake_on, item.item)]
+            return min([self._inbox_seen, *(number - 1 for number in ready)])
+        return self._inbox_seen
+
+
+def _chars(event: Event) -> int:
+    """About how much text an event holds."""
+    match event:
+        case (
+            MessageTaken(message=HumanResponseReceived(text=text)) | ToolFinished(output=text) | ModelReplied(text=text)
+        ):
+            return len(text)
+        case _:
+            return 0
