@@ -36,6 +36,7 @@ from noeta.core.wake import (
     HumanResponseReceived,
     Item,
     SubtaskCompleted,
+    SubtaskGroupCompleted,
     TimerFired,
     WakeCondition,
     WakeEvent,
@@ -218,6 +219,8 @@ def lower_item(task_id: str, item: Item, key: str | None, *, field: str = "item"
     _check_kind(field, item, Item)
     if isinstance(item, TimerFired):
         raise BadInput(field, "TimerFired is made by the store alone; post an ExternalEvent instead")
+    if isinstance(item, SubtaskGroupCompleted):
+        raise BadInput(field, "SubtaskGroupCompleted is built from its members' results, which are counted")
     if timed_out(item):
         raise BadInput(f"{field}.timeout_at", "the store alone says that a wait's time is over; leave it out")
     check_name("task_id", task_id, chars_max=limits.TASK_ID_CHARS_MAX)

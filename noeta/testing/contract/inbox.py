@@ -34,7 +34,6 @@ CONDITIONS: tuple[WakeCondition, ...] = (
 EVENTS: tuple[Item, ...] = (
     SubtaskCompleted("t.2-0.0", "completed", "out"),
     SubtaskCompleted("t.2-0.1", "failed", "no"),
-    SubtaskGroupCompleted("other", 1),
     HumanResponseReceived(text="hi"),
     HumanResponseReceived("question-1", "yes"),
     ExternalEvent("deployed", {"version": [1, 2]}),
@@ -246,6 +245,15 @@ class InboxContract(ContractTests):
         with stage.nothing_changes():
             again = stage.store.wake("t", SubtaskCompleted("t.2-0.0", "failed", "y", "g"))
         assert again.outcome == "repeat"
+
+    def test_a_group_is_completed_by_its_members_alone(self, stage: Stage) -> None:
+        """A claimer builds the event: one that was posted would be counted as one member. Keeps: children-once."""
+        group = SubtaskGroupCompleted("g", members=2)
+        stage.suspended(wake_on=group)
+
+        for post in (lambda: stage.store.post("t", group, "k"), lambda: stage.store.wake("t", group)):
+            with stage.nothing_changes(), pytest.raises(BadInput, match="SubtaskGroupCompleted"):
+                post()
 
     def test_the_same_wake_in_the_next_wait_is_a_new_one(self, stage: Stage) -> None:
         """Keeps: wake-once."""

@@ -142,13 +142,23 @@ def test_a_bad_lease_or_interval_is_refused() -> None:
 def test_sweep_and_timer_poll_wait_for_their_interval() -> None:
     now = [0.0]
     scene = Scene(clock=lambda: now[0], stale_sweep_interval=10.0, timer_poll_interval=1.0)
+    scene.create("asleep")
+    (claim,) = scene.memory.claim("w0", None, 60.0).claims
+    wait = TimerFired(scene.clock.seconds + 1.0)
+    scene.memory.append(claim, 1, Commit((TaskSuspended(wait),), Suspend(wait)))
+    scene.create("lapsed")
+    scene.memory.claim("w0", None, 1.0)
+    scene.clock.seconds += 1.0
     assert (scene.loop.maybe_sweep(), scene.loop.maybe_poll_timers()) == (False, False)
+    assert [row.status for row in scene.memory.tasks()] == [Status.SUSPENDED, Status.RUNNING]
 
     now[0] = 1.0
     assert (scene.loop.maybe_sweep(), scene.loop.maybe_poll_timers()) == (False, True)
+    assert [row.status for row in scene.memory.tasks()] == [Status.PENDING, Status.RUNNING]
     assert scene.loop.maybe_poll_timers() is False
     now[0] = 10.0
     assert scene.loop.maybe_sweep() is True
+    assert [row.status for row in scene.memory.tasks()] == [Status.PENDING, Status.PENDING]
     assert scene.loop.maybe_sweep() is False
 
 
