@@ -35,10 +35,27 @@ COLUMNS: Final = (
     ("seconds", 8),
 )
 
+WAITING: Final = (
+    ("taken", 6, ("message-taken-running", "message-taken-waiting")),
+    ("refused", 8, ("message-refused",)),
+    ("children", 9, ("child-born",)),
+    ("groups", 7, ("group-born",)),
+    ("timers", 7, ("timer-fired",)),
+    ("again", 6, ("wake-redelivered",)),
+    ("pending", 8, ("cancelled-while-pending",)),
+    ("running", 8, ("cancelled-while-running",)),
+    ("waiting", 8, ("cancelled-while-waiting",)),
+    ("for child", 10, ("cancelled-while-waiting-for-child",)),
+    ("landed", 7, ("commit-cut-landed",)),
+    ("not", 5, ("commit-cut-not-landed",)),
+)
+"""The second table: messages taken and refused, children, groups, timers, wakes delivered again to another worker,
+cancels by what the task was doing, and commits that were cut: landed, and not landed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One run in the table."""
+    """One run in the tables."""
 
     cells: tuple[str, ...]
     exit_code: int
@@ -57,7 +74,7 @@ def run_campaign(base: Asked, seeds: Sequence[int], site: Site, *, is_ci: bool) 
         if was_interrupted(ended):
             break
     code, lines = verdict_of(rows, STORM.required_together)
-    for line in (*table(rows), *lines):
+    for line in (*table(rows), "", *waiting_table(rows), "", *lines):
         print(line)
     sys.stdout.flush()
     return code
@@ -96,6 +113,15 @@ def table(rows: Iterable[Row]) -> Iterator[str]:
     yield "  ".join(f"{name:>{width}}" for name, width in COLUMNS)
     for row in rows:
         yield "  ".join(f"{cell:>{width}}" for cell, (_, width) in zip(row.cells, COLUMNS, strict=False))
+
+
+def waiting_table(rows: Iterable[Row]) -> Iterator[str]:
+    """A line for each run: what its tasks waited for, and what ended it."""
+    yield "  ".join([f"{'seed':>11}", *(f"{name:>{width}}" for name, width, _ in WAITING)])
+    for row in rows:
+        counts = (sum(row.situations.get(one, 0) for one in names) for _, _, names in WAITING)
+        cells = (f"{count:>{width}}" for count, (_, width, _) in zip(counts, WAITING, strict=True))
+        yield "  ".join([f"{row.cells[0]:>11}", *cells])
 
 
 def verdict_of(rows: Sequence[Row], required_together: Mapping[str, int]) -> tuple[int, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from noeta.chaos.asked import Asked, seeds_of
-from noeta.chaos.campaign import Row, table, verdict_of, worst
+from noeta.chaos.campaign import WAITING, Row, table, verdict_of, waiting_table, worst
+from noeta.chaos.situations import SITUATIONS
 from noeta.commands.cluster import DEFAULTS
 from noeta.core.errors import BadInput
 from tests.cluster.runs import TAKEN_OVER, hand_made
@@ -158,6 +160,22 @@ def test_a_campaign_in_which_something_never_happened_is_unknown() -> None:
     assert code == 2
     assert any("never happened in this campaign" in line for line in lines)
     assert len(list(table(rows))) == 3
+
+
+def test_a_campaign_counts_what_its_tasks_waited_for_by_run() -> None:
+    seen = {"message-taken-running": 3, "message-taken-waiting": 4, "timer-fired": 5, "commit-cut-not-landed": 6}
+    head, line = waiting_table([Row(("7", "valid"), 0, seen)])
+
+    found = dict(zip(re.split(r" {2,}", head.strip()), line.split(), strict=True))
+    assert found["seed"] == "7"
+    assert {name: count for name, count in found.items() if count != "0"} == {
+        "seed": "7",
+        "taken": "7",
+        "timers": "5",
+        "not": "6",
+    }
+    counted = {name for _, _, names in WAITING for name in names}
+    assert counted <= set(SITUATIONS)
 
 
 def test_the_defaults_that_help_states_are_those_of_a_run() -> None:
