@@ -25,7 +25,8 @@ tests/promised/sentences.py. -->
 The document "Tasks and waking" says what a task is and how it waits. Each of its sentences that promises something
 stands here, word for word and in its order, with the tests that hold it. Of {count} sentences {held} are kept as
 printed and {superseded} are superseded: this design does otherwise, for the reason given; a test beside such a
-sentence holds what stands in its place. A rule of the store contract runs over each store that is named with it.
+sentence holds what stands in its place. A rule of the store contract runs over each store that is named with it:
+`pytest tests/contract -k "NAME and sqlite"`.
 
 A test names a sentence by its key with `@pytest.mark.holds("key")`, a rule of the contract with `@holds("key")`.
 `python -m tests.promised --check` fails when a sentence has no test; `--lot SEED` draws ten sentences, to break by
