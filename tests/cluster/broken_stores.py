@@ -10,13 +10,16 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from types import ModuleType
-from typing import Final
+from typing import Final, TypeVar
 
 from noeta.backends.stores import sqlite, sqlite_verbs
+from noeta.backends.stores.around import AroundStore, Call
+from noeta.core.errors import Conflict
 from noeta.core.store import Store
 from tests.mutants.mutant import Lines
 from tests.mutants.plant import look_up, rewritten
 
+T = TypeVar("T")
 STORE, VERBS = sqlite.__name__, sqlite_verbs.__name__
 
 NO_FENCE: Final = Lines(
@@ -73,6 +76,18 @@ def dedupe_forgotten(place: str, clock: Callable[[], float] | None = None) -> St
 def client_clock(place: str, clock: Callable[[], float] | None = None) -> Store:
     """Leases are compared with the clock of the process that asks, whatever clock it is given."""
     return sqlite.SqliteStore(f"{place}/tasks.db")
+
+
+def nothing_is_written(place: str, clock: Callable[[], float] | None = None) -> Store:
+    """Every append is refused, so that no task comes forward."""
+    return RefusingStore(sqlite.SqliteStore(f"{place}/tasks.db", clock=clock))
+
+
+class RefusingStore(AroundStore):
+    def around(self, call: Call, do: Callable[[], T]) -> T:
+        if call.verb == "append":
+            raise Conflict("refused")
+        return do()
 
 
 def made(bug: Lines, place: str, clock: Callable[[], float] | None) -> Store:

@@ -11,12 +11,16 @@ from xml.etree import ElementTree
 
 import pytest
 
+from noeta.backends.stores.sqlite import SqliteStore
+from noeta.chaos.certify import racers
 from noeta.chaos.certify.asked import PARTS, SUBJECTS, Asked, only_of
 from noeta.chaos.certify.card import NOT_COVERED, Card, Line
 from noeta.chaos.certify.contract import TITLES
 from noeta.chaos.certify.race import LAWS
+from noeta.chaos.certify.racer import TASKS
 from noeta.chaos.sim.modes import MODES
 from noeta.core.errors import BadInput
+from noeta.core.store import NewTask
 from noeta.testing.contract.stage import ContractTests
 from noeta.testing.store_contract import StoreContract
 
@@ -105,6 +109,19 @@ def test_processes_that_race_convict_what_threads_may_not(tmp_path: Path) -> Non
     assert done is not None, "eight races over a store whose claims are not atomic met nothing"
     assert done.returncode == 1, done.stdout
     assert "FAILED" in done.stdout
+
+
+@pytest.mark.cluster
+def test_a_race_that_stands_still_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is there convicts the store already."""
+    monkeypatch.setattr(racers, "STILL_SECONDS", 3.0)
+    (tmp_path / "place").mkdir()
+    store = SqliteStore(f"{tmp_path}/place/tasks.db")
+    store.create(NewTask(TASKS[0], "racer", "race"))
+    store.close()
+
+    with racers.Racers(f"{BROKEN}:nothing_is_written", f"{tmp_path}/place", tmp_path, 1, []) as race:
+        assert race.run(120.0) == "the tasks did not end, and nobody wrote anything for 3 s"
 
 
 @pytest.mark.parametrize(

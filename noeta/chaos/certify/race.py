@@ -65,11 +65,11 @@ def race(order: Order) -> Iterator[Line]:
     kill_at = [draws.between(*KILL_BETWEEN) for _ in range(QUICK_KILLS if order.quick else KILLS)]
     _create(candidate, place, evidence)
     with Racers(order.store, place, evidence, RACERS, kill_at) as racers:
-        in_time = racers.run(SECONDS_MAX)
+        stands = racers.run(SECONDS_MAX)
     seen = _gathered(candidate, place, evidence)
     took = time.monotonic() - began
     places.give_back(place)
-    yield _what_happened(racers, seen, in_time, took)
+    yield _what_happened(racers, seen, stands, took)
     for report in check_all(seen, [LAWS_BY_KEY[key] for key in LAWS]).laws:
         if order.wants(report.law.key):
             yield _line(report)
@@ -112,8 +112,9 @@ def _lines_of(path: Path, kind: type[T]) -> Iterator[T]:
         yield decoder.decode(raw)
 
 
-def _what_happened(racers: Racers, seen: HeldInMemory, in_time: bool, took: float) -> Line:
-    """Whether it was a race at all: every task ended, and what a killed process held was taken over."""
+def _what_happened(racers: Racers, seen: HeldInMemory, stands: str, took: float) -> Line:
+    """Whether it was a race at all: every task ended (``stands``: why they did not), and what a killed process held was
+    taken over."""
     granted = [one for task in seen.tasks() for one in task.attempts if one.verb is Verb.CLAIM]
     newest = Counter[str]()
     for one in granted:
@@ -128,8 +129,8 @@ def _what_happened(racers: Racers, seen: HeldInMemory, in_time: bool, took: floa
             f"{', '.join(racers.died)} died of an error of the store that a worker cannot meet",
         )
         detail = racers.log_tail(racers.died[0])
-    elif not in_time:
-        verdict, why = Verdict.INVALID, f"never-stuck: the tasks did not end within {SECONDS_MAX:g} s"
+    elif stands:
+        verdict, why = Verdict.INVALID, f"never-stuck: {stands}"
     elif not taken_over:
         verdict, why = Verdict.UNKNOWN, "no process was killed while it held a task: nothing was taken over"
     return Line("processes", "race", title, verdict, len(granted), took, why, detail)

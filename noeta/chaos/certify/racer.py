@@ -2,8 +2,8 @@
 
 It claims, appends, renews, posts and gives back until every task has ended, and records each call before it is sent
 and after its answer. It says ``ready``, waits for a line, and then says ``claimed`` for every claim, so that whoever
-listens can kill it while it holds one. ``HOLDS`` n: at its n-th claim, half of its appends made, it says ``holds`` and
-waits for its death.
+listens can kill it while it holds one, and ``wrote`` for every append, so that a race that stands still is seen.
+``HOLDS`` n: at its n-th claim, half of its appends made, it says ``holds`` and waits for its death.
 """
 
 from __future__ import annotations
@@ -109,6 +109,7 @@ class Racer:
             else:
                 commit = Commit((*taken, reply), step, page.inbox_seen)
             answer = self._store.append(claim, seq, commit)
+            say("wrote")
             seq = answer.last_seq
             if answer.status is not Status.RUNNING:
                 return

@@ -17,6 +17,11 @@ HOLDS_AT: Final = 2
 
 START_SECONDS_MAX: Final = 60.0
 
+STILL_SECONDS: Final = 20.0
+"""A race in which nobody wrote for so long does not go on: many leases, and the rests after a few takeovers."""
+
+LOOK_SECONDS: Final = 0.2
+
 
 @dataclass
 class Racers:
@@ -43,19 +48,27 @@ class Racers:
         self._closing = False
         self._children: list[subprocess.Popen[str]] = []
         self._at_start = threading.Barrier(self.slots)
+        self._wrote_at = 0.0
         self._threads = [
             threading.Thread(target=self._slot, args=(f"w{number}",), daemon=True)
             for number in range(1, self.slots + 1)
         ]
 
-    def run(self, seconds: float) -> bool:
-        """Race; whether every slot came to its end in time."""
-        deadline = time.monotonic() + seconds
+    def run(self, seconds: float) -> str:
+        """Race; why it did not come to its end, in words; empty if every slot did."""
+        began = time.monotonic()
+        self._wrote_at = began + START_SECONDS_MAX
         for thread in self._threads:
             thread.start()
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
-        return not any(thread.is_alive() for thread in self._threads)
+        while any(thread.is_alive() for thread in self._threads):
+            now = time.monotonic()
+            if now - began >= seconds:
+                return f"the tasks did not end within {seconds:g} s"
+            if now - self._wrote_at >= STILL_SECONDS:
+                return f"the tasks did not end, and nobody wrote anything for {STILL_SECONDS:g} s"
+            for thread in self._threads:
+                thread.join(LOOK_SECONDS)
+        return ""
 
     def close(self) -> None:
         """Kill what is left."""
@@ -125,6 +138,8 @@ class Racers:
                 word = line.split()[0]
                 is_done = word == "done"
                 claims += word == "claimed"
+                if word == "wrote":
+                    self._wrote_at = time.monotonic()
                 if word == "holds" or (word == "claimed" and not process.startswith("w1") and self._dies(claims)):
                     child.kill()
                     was_killed = True
@@ -137,6 +152,7 @@ class Racers:
             self._at_start.wait(START_SECONDS_MAX)
         except threading.BrokenBarrierError:
             pass  # somebody did not come: the others race without it
+        self._wrote_at = time.monotonic()
 
     def _dies(self, claims: int) -> bool:
         with self._lock:
