@@ -19,6 +19,9 @@ Micros = NewType("Micros", int)
 
 MICROS_PER_SECOND: Final = 1_000_000
 
+CHILD_KEY: Final = "child:"
+"""How the key of a child's result begins: only its ending makes one."""
+
 TIMER_KEY: Final = "timer:"
 """How the key of a timer's item begins: only the store makes one."""
 

@@ -226,10 +226,9 @@ def lower_item(task_id: str, item: Item, key: str | None, *, field: str = "item"
     check_name("task_id", task_id, chars_max=limits.TASK_ID_CHARS_MAX)
     if key is not None:
         check_name("key", key, chars_max=limits.KEY_CHARS_MAX)
-        if key == CASCADE_KEY or key.startswith(ids.TIMER_KEY):
-            raise BadInput(
-                "key", f"{CASCADE_KEY!r} and what begins with {ids.TIMER_KEY!r} are the store's, found {key!r}"
-            )
+        if key == CASCADE_KEY or key.startswith((ids.TIMER_KEY, ids.CHILD_KEY)):
+            own = f"{CASCADE_KEY!r}, and what begins with {ids.TIMER_KEY!r} or {ids.CHILD_KEY!r}"
+            raise BadInput("key", f"{own}, are the store's, found {key!r}")
     body = codec.encode(field, item, bytes_max=limits.ITEM_BYTES_MAX)
     for name in (item_key(item), item_group_key(item)):
         if name is not None:
@@ -240,9 +239,10 @@ def lower_item(task_id: str, item: Item, key: str | None, *, field: str = "item"
 
 
 def lower_wake(task_id: str, event: WakeEvent) -> LoweredItem:
-    """Check a wake event. A child ends once, so that its result is keyed by it; the key of another event is left to
-    the store, which derives it under the row's lock. Keeps: wake-once, children-once."""
-    return lower_item(task_id, event, item_key(event) if isinstance(event, SubtaskCompleted) else None)
+    """Check a wake event. A child ends once, so that what is told of it is keyed by it, beside the result that its
+    ending posts: one that a host tells does not take its place. The key of another event is left to the store, which
+    derives it under the row's lock. Keeps: wake-once, children-once."""
+    return lower_item(task_id, event, f"told:{item_key(event)}" if isinstance(event, SubtaskCompleted) else None)
 
 
 def lower_result(child: str, parent: str, group: str | None, ending: Ending) -> LoweredItem:
@@ -262,7 +262,7 @@ def lower_result(child: str, parent: str, group: str | None, ending: Ending) -> 
         result = HumanResponseReceived(text=told_of_child(child, status, output), sender=child)
     else:
         result = SubtaskCompleted(child, status, output, group)
-    key = f"child:{child}"
+    key = f"{ids.CHILD_KEY}{child}"
     return LoweredItem(parent, key, codec.encode("result", result), item_key(result), item_group_key(result), True)
 
 

@@ -141,16 +141,14 @@ def find_wake(condition: WakeCondition, unread: Sequence[tuple[int, Item]]) -> t
         if isinstance(item, ControlReceived):
             return (number,), item
     if isinstance(condition, SubtaskGroupCompleted):
-        members = [
-            (item, number)
-            for number, item in unread
-            if isinstance(item, SubtaskCompleted) and item.group_id == condition.group_id
-        ]
-        if len(members) >= condition.members:
-            members.sort(key=lambda member: _birth(member[0].subtask_id))
-            results = tuple(result for result, _ in members)
-            event = SubtaskGroupCompleted(condition.group_id, condition.members, results)
-            return tuple(number for _, number in members), event
+        first: dict[str, tuple[int, SubtaskCompleted]] = {}
+        for number, item in unread:
+            if isinstance(item, SubtaskCompleted) and item.group_id == condition.group_id:
+                first.setdefault(item.subtask_id, (number, item))  # a member counts once, however often it is told
+        if len(first) >= condition.members:
+            members = [first[child] for child in sorted(first, key=_birth)]
+            event = SubtaskGroupCompleted(condition.group_id, condition.members, tuple(item for _, item in members))
+            return tuple(number for number, _ in members), event
     # What came goes before the end of the time for it, which may have been noted while nobody looked.
     for number, item in sorted(unread, key=lambda one: (timed_out(one[1]), one[0])):
         if matches_wake(condition, item):
@@ -195,4 +193,5 @@ def members_missing(condition: WakeCondition, results: tuple[Item, ...]) -> int:
     if not isinstance(condition, SubtaskGroupCompleted):
         return 1
     key = condition_key(condition)
-    return max(0, condition.members - sum(item_group_key(item) == key for item in results))
+    told = {item.subtask_id for item in results if isinstance(item, SubtaskCompleted) and item_group_key(item) == key}
+    return max(0, condition.members - len(told))

@@ -79,7 +79,7 @@ DELEGATING: Final = (
             Lines(
                 "noeta.core.wake",
                 "find_wake",
-                (("            members.sort(key=lambda member: _birth(member[0].subtask_id))\n", ""),),
+                (("sorted(first, key=_birth)", "first"),),
             ),
         ),
         laws=("same-request",),

@@ -10,8 +10,9 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
+from noeta.backends.stores.memory_rows import MemoryItem, MemoryTask
 from noeta.core import codec, limits, lower, rules
 from noeta.core.errors import (
     BadInput,
@@ -54,31 +55,6 @@ from noeta.core.task import (
 from noeta.core.wake import ANY_WAIT, ControlReceived, Item, WakeEvent
 
 
-@dataclass(slots=True)
-class _Item:
-    number: int
-    key: str | None
-    body: str | None
-    wake_key: str
-    at: int
-    taken_seq: int | None = None
-    unread_at: int | None = None
-
-    @property
-    def unread(self) -> bool:
-        return self.taken_seq is None and self.unread_at is None
-
-
-@dataclass(slots=True)
-class _Task:
-    row: TaskRow
-    content_hash: str
-    entries: list[tuple[int, int, str]] = field(default_factory=list)  # (epoch, at, body); seq is the place + 1
-    items: list[_Item] = field(default_factory=list)
-    keys: dict[str, int] = field(default_factory=dict)
-    snapshots: dict[str, Snapshot] = field(default_factory=dict)
-
-
 class MemoryStore:
     """Implements ``noeta.core.store.Store``. ``clock`` gives seconds since the epoch (default: the wall clock).
 
@@ -90,7 +66,7 @@ class MemoryStore:
         self._clock = clock or time.time
         self._sweeps_when_full = sweeps_when_full
         self._lock = threading.RLock()
-        self._tasks: dict[str, _Task] = {}
+        self._tasks: dict[str, MemoryTask] = {}
         self._contents: dict[str, tuple[bytes, str]] = {}
         self._swept_at: dict[frozenset[str] | None, int] = {}
         self._closed = False
@@ -108,7 +84,7 @@ class MemoryStore:
         if known is not None:
             rules.check_same(field, lowered, known.content_hash)
             return False
-        self._tasks[lowered.id] = _Task(rules.born(lowered, now), lowered.content_hash, [(0, now, lowered.body)])
+        self._tasks[lowered.id] = MemoryTask(rules.born(lowered, now), lowered.content_hash, [(0, now, lowered.body)])
         return True
 
     # -- claims --------------------------------------------------------------------------------------------
@@ -149,7 +125,7 @@ class MemoryStore:
                 requeued += self._sweep(queues, now, limits.CLAIM_LIMIT_MAX)
         return Claims(tuple(claims), tuple(fired), tuple(requeued), now)
 
-    def _due(self, queues: Sequence[str] | None, now: int) -> list[_Task]:
+    def _due(self, queues: Sequence[str] | None, now: int) -> list[MemoryTask]:
         due = [
             (at, task.row.shape in (Shape.RUNNING, Shape.KEPT), task.row.id, task)
             for task in self._tasks.values()
@@ -319,8 +295,8 @@ class MemoryStore:
         return "stored"
 
     @staticmethod
-    def _put_item(task: _Task, item: LoweredItem, number: int, now: int) -> None:
-        task.items.append(_Item(number, item.key, item.body, item.wake_key, now))
+    def _put_item(task: MemoryTask, item: LoweredItem, number: int, now: int) -> None:
+        task.items.append(MemoryItem(number, item.key, item.body, item.wake_key, now))
         if item.key is not None:
             task.keys[item.key] = number
 
@@ -341,19 +317,19 @@ class MemoryStore:
         task = self._tasks.get(task_id or "")
         return task is None or task.row.status is Status.TERMINAL
 
-    def _store_timer(self, task: _Task, now: int) -> None:
+    def _store_timer(self, task: MemoryTask, now: int) -> None:
         row = task.row
         assert row.wake_on is not None
         key = timer_key(row.id, row.last_seq)
         if key in task.keys:
             return
         number = row.inbox_seq + 1
-        task.items.append(_Item(number, key, codec.encode("wake_on", row.wake_on), "timer", now))
+        task.items.append(MemoryItem(number, key, codec.encode("wake_on", row.wake_on), "timer", now))
         task.keys[key] = number
         task.row = replace(row, inbox_seq=number)
 
     @staticmethod
-    def _stamp_unread(task: _Task, seq: int) -> None:
+    def _stamp_unread(task: MemoryTask, seq: int) -> None:
         for item in task.items:
             if item.unread:
                 item.unread_at = seq
@@ -482,7 +458,7 @@ class MemoryStore:
             raise StoreUnavailable("the store is closed")
         return micros(self._clock())
 
-    def _task(self, task_id: str) -> _Task:
+    def _task(self, task_id: str) -> MemoryTask:
         self._now()
         task = self._tasks.get(task_id)
         if task is None:
@@ -493,7 +469,7 @@ class MemoryStore:
         known = self._tasks.get(task_id)
         return None if known is None else known.content_hash
 
-    def _fenced(self, claim: Claim, now: int) -> _Task:
+    def _fenced(self, claim: Claim, now: int) -> MemoryTask:
         """Keeps: one-writer. Sound because the caller holds the lock until it has written."""
         task = self._task(claim.task_id)
         if not _holds(task.row, claim, now):

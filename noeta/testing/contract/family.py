@@ -372,16 +372,6 @@ class FamilyContract(ContractTests):
         end(stage, "t.2-0.1")
         assert stage.row().status is Status.PENDING
 
-    def test_a_member_told_twice_counts_once(self, stage: Stage) -> None:
-        """Keeps: children-once."""
-        claim = stage.running()
-        stage.suspend(claim, GROUP)
-
-        for _ in range(3):
-            stage.store.post("t", SubtaskCompleted("t.2-0.0", group_id="g"), key="child:t.2-0.0")
-
-        assert stage.row().wake_missing == 2
-
     def test_created_tasks_have_no_parent(self, stage: Stage) -> None:
         stage.store.create(NewTask("alone", "agent", "goal"))
 

@@ -9,6 +9,7 @@ import pytest
 
 from noeta.core import limits, texts
 from noeta.core.codec import cut, encoded_bytes
+from noeta.core.errors import BadInput
 from noeta.core.events import TaskCompleted, TaskFailed, TaskWoken
 from noeta.core.store import Child, Claim, End, Suspend
 from noeta.core.task import Status
@@ -159,3 +160,33 @@ class ResultsContract(ContractTests):
         assert (waits.status, stage.row().wake_missing) == (Status.SUSPENDED, 1)
         stage.append(third, next=End(DONE))
         assert stage.row().status is Status.PENDING
+
+    def test_a_member_told_twice_counts_once(self, stage: Stage) -> None:
+        """Under other keys the row may be woken too early; whoever claims it sees that and waits on.
+        Keeps: children-once, wake-once."""
+        condition = SubtaskGroupCompleted("g", 3)
+        stage.suspended(wake_on=condition)
+
+        for key in ("a", "a", "b", "c"):
+            stage.store.post("t", SubtaskCompleted("t.2-0.1", group_id="g"), key)
+
+        assert stage.row().status is Status.PENDING
+        claim, unread = stage.claim(), [(item.number, item.item) for item in stage.unread()]
+        assert find_wake(condition, unread) is None
+        stage.append(claim, next=Suspend(condition, known=tuple(item for _, item in unread)))
+        assert (stage.row().status, stage.row().wake_missing) == (Status.SUSPENDED, 2)
+
+    def test_what_a_host_tells_of_a_child_does_not_take_the_place_of_its_result(self, stage: Stage) -> None:
+        """Or the parent would wait for ever: what was told names no group. Keeps: children-once, never-stuck."""
+        parent = stage.running()
+        member = Child("t.2-0.1", "helper", "go", group="t.2-0")
+        stage.append(parent, children=(member,))
+        stage.suspend(parent, SubtaskGroupCompleted("t.2-0", 1))
+        assert stage.store.wake("t", SubtaskCompleted(member.id, "completed", "so they say")).outcome == "stored"
+        with pytest.raises(BadInput, match="key"):
+            stage.store.post("t", SubtaskCompleted(member.id), f"child:{member.id}")
+
+        stage.append(stage.claim("w2"), next=End(TaskCompleted("done")))
+
+        assert stage.row().status is Status.PENDING
+        assert stage.items()[-1] == SubtaskCompleted(member.id, "completed", "done", "t.2-0")

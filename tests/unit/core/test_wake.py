@@ -20,6 +20,7 @@ from noeta.core.wake import (
     TimerFired,
     WakeCondition,
     condition_key,
+    find_wake,
     item_group_key,
     item_key,
     matches_wake,
@@ -61,9 +62,23 @@ def test_an_order_satisfies_every_wait(condition: WakeCondition) -> None:
 def test_the_members_missing_are_those_not_yet_told(items: list[Item], members: int) -> None:
     """Keeps: children-once."""
     condition = SubtaskGroupCompleted("group", members)
-    told = sum(isinstance(item, SubtaskCompleted) and item.group_id == "group" for item in items)
+    told = {item.subtask_id for item in items if isinstance(item, SubtaskCompleted) and item.group_id == "group"}
 
-    assert members_missing(condition, tuple(items)) == max(0, members - told)
+    assert members_missing(condition, tuple(items)) == max(0, members - len(told))
+
+
+def test_a_group_is_complete_once_each_member_is_there_and_not_before() -> None:
+    """However often one of them is told of. Keeps: children-once, wake-once."""
+    first, again = (
+        SubtaskCompleted("p.2-0.1", output="a", group_id="g"),
+        SubtaskCompleted("p.2-0.1", "failed", "b", "g"),
+    )
+    second = SubtaskCompleted("p.2-0.2", output="c", group_id="g")
+    group = SubtaskGroupCompleted("g", 2)
+
+    assert find_wake(group, [(1, first), (2, again)]) is None
+    found = SubtaskGroupCompleted("g", 2, (first, second))
+    assert find_wake(group, [(1, second), (2, first), (3, again)]) == ((2, 1), found)
 
 
 @given(CONDITIONS, st.lists(ITEMS, max_size=3))
@@ -103,6 +118,10 @@ def test_only_a_childs_result_counts_for_a_group(item: Item) -> None:
         (ExternalEvent("k", 1), ExternalEvent("k", 2), True),
         (ExternalEvent("k"), ExternalEvent("l"), False),
         (ExternalEvent("h"), HumanResponseReceived("h"), False),
+        (ExternalEvent("k", timeout_at=9.0), ExternalEvent("k", 1), True),
+        (ExternalEvent("k", timeout_at=9.0), ExternalEvent("k", timeout_at=9.0), True),
+        (ExternalEvent("k", timeout_at=9.0), ExternalEvent("k", timeout_at=8.0), False),
+        (HumanResponseReceived("h"), HumanResponseReceived("h", timeout_at=8.0), False),
     ],
 )
 def test_only_identity_decides(condition: WakeCondition, event: Item, matches: bool) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from noeta.core.events import TaskCompleted
 from noeta.core.task import Status
-from noeta.core.wake import TimerFired
-from tests.actors import PATIENCE_SECONDS, Effect, Model, asks, die, engine, says
-from tests.unit.runtime.machines import LEASE, Machine, Site, asks_timer, helper_agent, main_agent
+from noeta.core.wake import ExternalEvent, TimerFired
+from tests.actors import PATIENCE_SECONDS, Effect, Model, PointWorld, asks, die, engine, says
+from tests.unit.runtime.machines import LEASE, Machine, Site, asks_timer, calls, helper_agent, main_agent
 
 DELAY = 90.0
 ONE_MICRO = 1e-6
@@ -111,3 +111,46 @@ def test_a_pool_alone_carries_every_task_through_leases_timers_and_a_death(machi
     assert journal == [("killed:3-0", 1)]
     assert site.store.calls("fire_due_timers") and site.store.calls("requeue_stale")
     assert {"timers_fired", "stale_requeued"} <= {kind for one in pool.machines for kind in one.signals.kinds()}
+
+
+def test_a_worker_whose_clock_is_ahead_fires_no_timer_early() -> None:
+    """The store's clock decides, unless the host replaces it on purpose. Keeps: timers-once."""
+
+    class Ahead(PointWorld):
+        def wall(self) -> float:
+            return site.seconds + 3_600.0
+
+    site = Site(main=main_agent(asks_timer(DELAY)))
+    site.create()
+    now = [0.0]
+    machine = site.machine(world=Ahead(), clock=lambda: now[0], now_fn=None)
+    machine.rest()
+    now[0] += 100.0
+
+    assert machine.loop.maybe_poll_timers()
+
+    assert site.row().status is Status.SUSPENDED
+    site.seconds += DELAY
+    now[0] += 100.0
+    assert machine.loop.maybe_poll_timers()
+    assert site.row().status is Status.PENDING
+
+
+def test_the_end_of_one_waits_time_does_not_end_the_next_one() -> None:
+    """It came beside the event that ended the first; the model hears nothing of it. Keeps: wake-once, timers-once."""
+    limited = calls(("WaitForEvent", {"event_kind": "built", "timeout_seconds": 5}))
+    site = Site(main=main_agent(limited, limited))
+    site.create()
+    machine = site.machine()
+    machine.rest()
+    site.seconds += 10
+    outsider = site.outsider()
+    assert outsider.fire_due_timers() == ("t",)
+    outsider.post("t", ExternalEvent("built", "first"), "1")
+    machine.rest()
+
+    assert site.results() == ['"first"']
+    assert site.row().status is Status.SUSPENDED
+    outsider.post("t", ExternalEvent("built", "second"), "2")
+    machine.rest()
+    assert site.results() == ['"first"', '"second"']

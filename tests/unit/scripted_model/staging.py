@@ -68,13 +68,13 @@ class StillWorld:
         return StillEvent(self)
 
     def wait_any(self, events: Sequence[Event], timeout: float | None) -> Event | None:
-        raise NotImplementedError
+        raise AssertionError("one thread, and nobody else to wait for")
 
     def spawn(self, name: str, run: Callable[[], None]) -> Spawned:
-        raise NotImplementedError
+        raise AssertionError("one thread, and nobody else to wait for")
 
     def random(self, name: str) -> Random:
-        raise NotImplementedError
+        raise AssertionError("one thread, and nobody else to wait for")
 
     def point(self, name: str, **facts: Any) -> None:
         self.at_point(name, facts)
