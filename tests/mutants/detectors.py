@@ -33,6 +33,7 @@ POSTGRES_TESTS: Final = ("tests/contract/test_postgres_contract.py",)
 SESSION_TESTS: Final = ("tests/contract/test_postgres_sessions.py",)
 RECOVERY_TESTS: Final = (
     "tests/contract/test_recovery.py",
+    "tests/contract/test_lost_claims.py",
     "tests/unit/core",
     "tests/unit/plugins",
     "tests/unit/runtime",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -13,67 +12,18 @@ import pytest
 from noeta.backends.stores.memory import MemoryStore
 from noeta.core import texts
 from noeta.core.errors import BadInput, CommitUnknown, Conflict, InvalidLease, StoreUnavailable
-from noeta.core.events import ModelCalled, StepAttemptAbandoned, TaskCompleted, TaskFailed, TaskSuspended, ToolFinished
+from noeta.core.events import TaskCompleted, TaskFailed, TaskSuspended
 from noeta.core.model import ProviderError
 from noeta.core.runner import Engine
-from noeta.core.runner.lease import QUOTA_EXCEEDED
-from noeta.core.store import Claims, Commit, NewTask, Store, Suspend
+from noeta.core.store import Claims, Commit, Suspend
 from noeta.core.task import Status
-from noeta.core.tool import ToolContext
 from noeta.core.wake import ControlReceived, ExternalEvent, HumanResponseReceived, TimerFired
 from noeta.core.world import Event
-from noeta.runtime.process import Process
 from noeta.runtime.reliability import ReliabilityEvent
-from noeta.runtime.threads import ThreadWorld
 from noeta.runtime.worker import DEFAULT_SHUTDOWN_GRACE_S, WorkerLoop
-from noeta.testing.faults import Fault, FaultyStore, Kind
-from noeta.testing.profile import RuntimeBundle, bundle
-from tests.actors import PATIENCE_SECONDS, Beats, Effect, Model, Signals, asks, engine, says, wait_until
-
-LEASE = 600.0
-
-
-class Clock:
-    """The store's clock."""
-
-    def __init__(self) -> None:
-        self.seconds = 1_700_000_000.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
-class Host(RuntimeBundle):
-    """A runtime whose duck-typed methods are given."""
-
-    def __init__(self, store: Store, agent: Engine, **methods: Any) -> None:
-        plain = bundle(store, agent)
-        super().__init__(plain.engine, plain.event_log, plain.content_store, plain.dispatcher, plain.world)
-        for name, method in methods.items():
-            object.__setattr__(self, name, method)
-
-
-class Scene:
-    """A store, a loop over it, and what it signalled."""
-
-    def __init__(
-        self, agent: Engine | None = None, *faults: Fault, methods: dict[str, Any] | None = None, **knobs: Any
-    ):
-        self.clock = Clock()
-        self.memory = MemoryStore(self.clock)
-        self.store = FaultyStore(self.memory, faults)
-        self.signals = Signals()
-        self.agent = agent or engine(Model((says(),)))
-        self.host = Host(self.store, self.agent, **(methods or {}))
-        knobs.setdefault("reliability_sink", self.signals)
-        self.loop = WorkerLoop(self.host, worker_id="w1", step_poll_s=0.01, **knobs)
-
-    def create(self, id: str = "t", **fields: Any) -> None:
-        self.memory.create(NewTask(id, "agent", "goal", **fields))
-
-    def events(self, id: str = "t") -> list[object]:
-        return [entry.event for entry in self.memory.read(id).entries]
-
+from noeta.testing.faults import Fault, Kind
+from tests.actors import Model, engine, says
+from tests.unit.runtime.scene import LEASE, Host, Scene
 
 # -- what the page prints ----------------------------------------------------------------------------------
 
@@ -431,161 +381,3 @@ def test_a_cancel_ends_the_task_or_leaves_it_to_be_reopened() -> None:
         scene.loop.tick()
 
         assert scene.memory.task("t").status is expected
-
-
-# -- long steps --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.holds("guarantee/lease-while-it-runs", "status/running")
-def test_a_step_of_many_leases_is_not_claimed_twice() -> None:
-    """https://github.com/janbjorge/pgqueuer/issues/430"""
-    started, go_on = threading.Event(), threading.Event()
-    journal: list[tuple[str, int]] = []
-
-    def take_long(ctx: ToolContext) -> None:
-        started.set()
-        wait_until(go_on, "the end of the long step")
-
-    beats = Beats()
-    scene = Scene(
-        engine(Model((asks("slow"), says())), Effect("slow", journal, after=take_long)),
-        lease_seconds=60.0,
-        heartbeat_interval=20.0,
-        heartbeat_wait=beats,
-    )
-    scene.create()
-    ticking = ThreadWorld().spawn("tick", lambda: _ignore(scene.loop.tick()))
-    wait_until(started, "the step")
-
-    for _ in range(30):  # ten leases
-        scene.clock.seconds += 20
-        beats.beat()
-        assert scene.memory.claim("thief", None, 60.0).claims == ()
-        assert scene.memory.requeue_stale() == ()
-    go_on.set()
-
-    assert ticking.done.wait(PATIENCE_SECONDS)
-    beats.end()
-    assert journal == [("t:3-0", 1)]
-    assert (scene.memory.task("t").status, scene.memory.task("t").epoch) == (Status.TERMINAL, 1)
-
-
-def test_a_stuck_step_loses_its_claim_cleanly() -> None:
-    """A call that never looks up, like C code that holds the interpreter: the loop goes on, and what the zombie
-    would write is refused. https://github.com/PrefectHQ/prefect/pull/21276"""
-    started, go_on = threading.Event(), threading.Event()
-    ended = threading.Event()
-    journal: list[tuple[str, int]] = []
-
-    def hang(ctx: ToolContext) -> None:
-        started.set()
-        wait_until(go_on, "the zombie's resurrection")
-        ended.set()
-
-    beats = Beats()
-    scene = Scene(
-        engine(Model((asks("stuck"), says())), Effect("stuck", journal, after=hang)),
-        lease_seconds=60.0,
-        heartbeat_interval=20.0,
-        heartbeat_wait=beats,
-    )
-    scene.create()
-    ticking = ThreadWorld().spawn("tick", lambda: _ignore(scene.loop.tick()))
-    wait_until(started, "the step")
-    scene.clock.seconds += 60
-    (claim,) = scene.memory.claim("w2", None, LEASE).claims
-
-    beats.beat()
-
-    assert ticking.done.wait(PATIENCE_SECONDS)
-    assert scene.signals.kinds() == ["heartbeat_invalid_lease"]
-    before = scene.events()
-    go_on.set()
-    wait_until(ended, "the end of the zombie's tool")
-    beats.end()
-    assert scene.events() == before
-    scene.memory.append(claim, len(before), Commit((ModelCalled("h", 1),)))
-    assert journal == [("t:3-0", 1)]
-    assert scene.memory.task("t").fail_attempts == 0
-
-
-def test_a_worker_may_claim_its_own_task_again_while_the_old_step_lives() -> None:
-    """Old and new step share nothing, and the old one's append is refused.
-
-    https://github.com/camunda-community-hub/pyzeebe/issues/212
-    """
-    started, go_on, ended = threading.Event(), threading.Event(), threading.Event()
-    journal: list[tuple[str, int]] = []
-
-    def hang_once(ctx: ToolContext) -> None:
-        if not started.is_set():
-            started.set()
-            wait_until(go_on, "the zombie's resurrection")
-            ended.set()
-
-    beats = Beats()
-    scene = Scene(
-        engine(Model((asks("slow"), asks("slow"), says())), Effect("slow", journal, after=hang_once)),
-        lease_seconds=60.0,
-        heartbeat_interval=20.0,
-        heartbeat_wait=beats,
-    )
-    scene.create()
-    ticking = ThreadWorld().spawn("tick", lambda: _ignore(scene.loop.tick()))
-    wait_until(started, "the step")
-    scene.clock.seconds += 60
-    beats.beat()
-    assert ticking.done.wait(PATIENCE_SECONDS)
-
-    assert scene.loop.tick() is True  # its own task, under the next epoch
-
-    row = scene.memory.task("t")
-    assert (row.status, row.epoch, row.fail_attempts) == (Status.TERMINAL, 2, 0)
-    before = scene.events()
-    go_on.set()
-    wait_until(ended, "the end of the zombie's tool")
-    beats.end()
-    assert scene.events() == before
-    sources = [event.source for event in before if isinstance(event, ToolFinished)]
-    assert sources == ["unknown", "ran"]
-    assert [start for _, start in journal] == [1, 1]
-    assert scene.loop.tick() is False
-
-
-def test_a_step_over_its_quota_of_renewals_goes_back_with_the_reason_in_the_log() -> None:
-    """Keeps: bounded."""
-    started, go_on = threading.Event(), threading.Event()
-
-    def hang(ctx: ToolContext) -> None:
-        started.set()
-        wait_until(go_on, "the end of the test")
-
-    beats = Beats()
-    scene = Scene(engine(Model((asks("stuck"), says())), Effect("stuck", [], after=hang)))
-    process = Process(
-        scene.host.world,
-        scene.store,
-        lease_seconds=60.0,
-        heartbeat_interval=20.0,
-        heartbeat_max=2,
-        heartbeat_wait=beats,
-        reliability_sink=scene.signals,
-    )
-    object.__setattr__(scene.host, "process", process)
-    loop = WorkerLoop(scene.host, step_poll_s=0.01, lease_seconds=60.0, reliability_sink=scene.signals)
-    scene.create()
-    ticking = ThreadWorld().spawn("tick", lambda: _ignore(loop.tick()))
-    wait_until(started, "the step")
-    beats.beat()
-    beats.beat()
-
-    assert ticking.done.wait(PATIENCE_SECONDS)
-    go_on.set()
-    beats.end()
-    assert scene.events()[-1] == StepAttemptAbandoned(4, QUOTA_EXCEEDED)
-    row = scene.memory.task("t")
-    assert (row.status, row.fail_attempts) == (Status.PENDING, 0)
-
-
-def _ignore(answer: object) -> None:
-    pass
