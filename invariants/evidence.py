@@ -165,7 +165,8 @@ class FinalRow:
 
     ``stamped``: numbers of the items that the terminal entry stamped unread; None if the reader cannot tell,
     in which case what became of the untaken items of an ended task is not judged. ``inbox_seen``: ``unread`` is
-    complete up to this number; None: up to the row's ``inbox_seq``.
+    complete up to this number; None: up to the row's ``inbox_seq``. ``stamped_order``: the order of an ended parent
+    (``kinship.ORDER_KEY``) is among the stamped items; None if the reader knows their numbers alone.
     """
 
     at: int
@@ -173,6 +174,12 @@ class FinalRow:
     unread: tuple[UnreadItem, ...] = ()
     stamped: tuple[int, ...] | None = None
     inbox_seen: int | None = None
+    stamped_order: bool | None = None
+
+    @property
+    def inbox_whole(self) -> bool:
+        """Whether every unread item is among ``unread``."""
+        return self.inbox_seen is None or self.inbox_seen >= self.row.inbox_seq
 
     def as_sample(self) -> Sample:
         """The same row as the last sample of its task."""

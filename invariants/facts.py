@@ -63,7 +63,7 @@ class Kin:
         born_at, root, depth: the instant of its first entry, the top of its tree, how many tasks stand above it.
         result: hex SHA-256 of the item that its end owes its parent; None if it has not ended, or has no parent.
         gave_up_at: the first time that it gave up the calls it waited for: a turn that failed or was stopped.
-        reports: how many of its calls reported to its parent; None: nobody counted.
+        reports: how many of its calls reported to its parent; None: nobody counted (`RunFacts.reports_of`).
     """
 
     status: Status
@@ -121,6 +121,11 @@ class RunFacts:
         while place < len(ids) and ids[place].startswith(f"{task}."):
             yield ids[place], self.kin[ids[place]]
             place += 1
+
+    def reports_of(self, task: str) -> int | None:
+        """How many calls of this task reported to its parent; None: nobody counted."""
+        kin = self.kin.get(task)
+        return None if kin is None else kin.reports
 
     def members(self, task: str, group: str) -> Sequence[Kin]:
         """The tasks that were born into a group of this task."""

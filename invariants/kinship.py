@@ -26,10 +26,15 @@ from noeta.core.events import (
 )
 from noeta.core.ids import sha256_text
 from noeta.core.task import Status, TaskRow
-from noeta.core.wake import BACKGROUND, HumanResponseReceived, Item, SubtaskCompleted
+from noeta.core.wake import BACKGROUND, CANCEL, ControlReceived, HumanResponseReceived, Item, SubtaskCompleted
 
 HANDBACK: Final = "SubagentHandback"
 """The tool by which a child reports to its parent, once a call."""
+
+ORDER: Final = ControlReceived(CANCEL, texts.PARENT_ENDED)
+ORDER_KEY: Final = "cancel:parent"
+"""What every child of a task that ends has in its inbox, if it has not ended itself, and under which key: the store
+puts it there with the parent's terminal entry, and nobody else can use the key."""
 
 
 class Birth(NamedTuple):
@@ -69,19 +74,33 @@ def owed(child: str, group: str | None, ending: Ending) -> Item:
     return SubtaskCompleted(child, status, codec.cut(output, most, texts.RESULT_CUT), group)
 
 
+class Reports:
+    """Counts the calls of a task that reported to its parent, entry by entry."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self._calls: set[str] = set()
+
+    def see(self, event: Event) -> None:
+        """The next entry of its log."""
+        match event:
+            case ModelReplied(calls=calls):
+                self._calls |= {call.id for call in calls if call.tool == HANDBACK}
+            case ToolFinished(call_id=call, is_error=False):
+                self.made += call in self._calls
+            case _:
+                pass
+
+
 def kin_of(row: TaskRow, log: Iterable[LogEntry]) -> Kin:
     """A task as its family knows it, in one pass over its log."""
     born: LogEntry | None = None
     ended: LogEntry | None = None
     gave_up_at: int | None = None
-    reporting: set[str] = set()
-    reports = 0
+    reports = Reports()
     for entry in log:
+        reports.see(entry.event)
         match entry.event:
-            case ModelReplied(calls=calls):
-                reporting |= {call.id for call in calls if call.tool == HANDBACK}
-            case ToolFinished(call_id=call, is_error=False):
-                reports += call in reporting
             case TaskCreated() if born is None:
                 born = entry
             case TurnFailed() if gave_up_at is None:
@@ -100,7 +119,7 @@ def kin_of(row: TaskRow, log: Iterable[LogEntry]) -> Kin:
         born=None if born is None else (born.at, born.event),
         ended=None if ended is None else (ended.at, ended.event),
         gave_up_at=gave_up_at,
-        reports=reports,
+        reports=reports.made,
     )
 
 

@@ -2,7 +2,11 @@
 
 Each task is judged beside what its family left (`RunFacts.kin`). As the one that delegates: the tasks that its entries
 name, and every task whose id is derived from its own. As a parent: the results that reached it, byte for byte what each
-child's terminal entry owes. As a child: an order to end, if its parent has ended and it has not.
+child's terminal entry owes. As a child: an order to end, if its parent ended before it did, whatever it then went
+on to. By the store's clock: it reads it when it holds the rows of both.
+
+Reports of a child to its parent are counted wherever the child's log is at hand: in the simulator, in a run directory,
+and in a live store for the children of which the parent has a report.
 """
 
 from __future__ import annotations
@@ -14,17 +18,15 @@ from dataclasses import dataclass, field
 from invariants.evidence import FinalRow, LogEntry, RunFacts, TaskEvidence
 from invariants.facts import Kin
 from invariants.items import items_of
-from invariants.kinship import birth_of, item_hash
+from invariants.kinship import ORDER, ORDER_KEY, birth_of, item_hash
 from invariants.law import Fact, Finding, Law, Tally
-from invariants.wording import instant, item_words
+from invariants.wording import instant, item_words, kind
 from noeta.core import texts
-from noeta.core.events import TaskCompleted, TaskCreated, TaskWoken, ToolFinished, ToolParked
+from noeta.core.events import Ending, TaskCreated, TaskWoken, ToolFinished, ToolParked
 from noeta.core.ids import child_id
 from noeta.core.task import Status
 from noeta.core.wake import (
     BACKGROUND,
-    CANCEL,
-    ControlReceived,
     HumanResponseReceived,
     Item,
     SubtaskCompleted,
@@ -35,8 +37,8 @@ from noeta.core.wake import (
 @dataclass(slots=True)
 class _Told:
     """``named``: by which entry each child was born; ``groups``: the members of each group in birth order; ``heard``:
-    where the result of each child was taken; ``ordered``: an order to end was taken; ``reports``: how often each child
-    reported."""
+    where the result of each child was taken; ``ordered``: it has the order of its ended parent; ``reports``: how often
+    each child reported."""
 
     depth: int = 0
     root: str = ""
@@ -64,16 +66,16 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
             case _:
                 pass
         for _, item in items_of(entry.event):
-            told.ordered |= isinstance(item, ControlReceived) and item.action == CANCEL
+            told.ordered |= item == ORDER
             yield from _heard(task, entry, entry.at, item, told, run, tally)
     tally.saw(birth_of(task.task) is not None)
     yield from _unnamed(task, told, run)
     if task.final is not None:
         for unread in task.final.unread:
-            told.ordered |= isinstance(unread.item, ControlReceived) and unread.item.action == CANCEL
+            told.ordered |= unread.key == ORDER_KEY
             yield from _heard(task, task.final, unread.at, unread.item, told, run, tally)
         yield from _unheard(task, task.final, told, run)
-        yield from _unordered(task, task.final, told, run)
+        yield from _unordered(task, task.final, told, run, tally)
 
 
 # -- births ------------------------------------------------------------------------------------------------
@@ -205,7 +207,7 @@ def _heard(
     if kin is None or kin.parent != task.task:
         return
     if isinstance(item, HumanResponseReceived) and kin.result != item_hash(item):
-        yield from _reported(task, where, child, item, kin, told)  # words that it said while it worked
+        yield from _reported(task, where, child, item, told, run)  # words that it said while it worked
         return
     tally.saw()
     first = told.heard.setdefault(child, where)
@@ -226,16 +228,22 @@ def _heard(
 
 
 def _reported(
-    task: TaskEvidence, where: LogEntry | FinalRow, child: str, words: HumanResponseReceived, kin: Kin, told: _Told
+    task: TaskEvidence,
+    where: LogEntry | FinalRow,
+    child: str,
+    words: HumanResponseReceived,
+    told: _Told,
+    run: RunFacts,
 ) -> Iterator[Finding]:
     """A report of a child, posted with the entry of the call that made it."""
-    if kin.reports is None or not words.text.startswith(texts.HANDBACK.format(child=child, report="")):
+    if not words.text.startswith(texts.HANDBACK.format(child=child, report="")):
         return
+    made = run.reports_of(child)
     told.reports[child] += 1
-    if told.reports[child] > kin.reports:
+    if made is not None and told.reports[child] > made:
         yield Finding(
             "report-twice",
-            f"{task.task} has {told.reports[child]} reports of {child}; but its calls made {kin.reports}",
+            f"{task.task} has {told.reports[child]} reports of {child}; but its calls made {made}",
             (where,),
         )
 
@@ -243,8 +251,7 @@ def _reported(
 def _unheard(task: TaskEvidence, final: FinalRow, told: _Told, run: RunFacts) -> Iterator[Finding]:
     """A child that ended has told a parent that has not."""
     row = final.row
-    whole = final.inbox_seen is None or final.inbox_seen >= row.inbox_seq
-    if row.status is Status.TERMINAL or not whole:
+    if row.status is Status.TERMINAL or not final.inbox_whole:
         return
     for child, kin in run.below(task.task):
         owes = kin.parent == task.task and kin.status is Status.TERMINAL and kin.result is not None
@@ -257,24 +264,39 @@ def _unheard(task: TaskEvidence, final: FinalRow, told: _Told, run: RunFacts) ->
             )
 
 
-def _unordered(task: TaskEvidence, final: FinalRow, told: _Told, run: RunFacts) -> Iterator[Finding]:
-    """A child outlives its parent only until it hears of the order: one that went on to its answer never did."""
+def _unordered(task: TaskEvidence, final: FinalRow, told: _Told, run: RunFacts, tally: Tally) -> Iterator[Finding]:
+    """A child that had not ended when its parent did has the order to end among its own items, for ever: taken, unread,
+    or stamped by its own end."""
     parent = None if final.row.parent is None else run.kin.get(final.row.parent)
     if parent is None or parent.status is not Status.TERMINAL or told.ordered:
         return
     last = task.log[-1] if task.log else None
-    if last is not None and isinstance(last.event, TaskCompleted):
-        left = parent.ended_at is not None and last.at > parent.ended_at and final.stamped == ()
+    if final.row.status is not Status.TERMINAL:
+        left = final.inbox_whole and run.settled(parent.ended_at, final.at)
+        how = f"is {final.row.status.value}"
     else:
-        left = final.row.status is not Status.TERMINAL and run.settled(parent.ended_at, final.at)
+        ended = last is not None and isinstance(last.event, Ending)
+        left = ended and last is not None and parent.ended_at is not None and last.at > parent.ended_at
+        how = "" if last is None else f"went on to {kind(last.event)} at {instant(last.at)}"
+        if left and _may_be_stamped(task, final):
+            if not final.stamped_order:
+                tally.counts["orders that nobody can tell"] += 1
+            return
     if left:
-        how = "completed" if last is not None and isinstance(last.event, TaskCompleted) else final.row.status.value
         yield Finding(
             "left-behind",
-            f"{final.row.parent} ended at {instant(parent.ended_at)}; but its child {task.task} is {how} and had no "
-            f"order to end",
+            f"{final.row.parent} ended at {instant(parent.ended_at)}; but its child {task.task} {how} and had no order "
+            f"to end",
             (*task.log[-1:], final),
         )
+
+
+def _may_be_stamped(task: TaskEvidence, final: FinalRow) -> bool:
+    """Whether the order is among the items that the end stamped, or may be: a reader that knows their numbers alone
+    cannot say which they are. What clients were told the number of is something else."""
+    if final.stamped_order is not None:
+        return final.stamped_order
+    return final.stamped is None or not set(final.stamped) <= {one.number for one in task.sent}
 
 
 def _last(task: TaskEvidence) -> tuple[Fact, ...]:
@@ -305,7 +327,7 @@ LAW = Law(
         "result-early": "a parent has a child's result before the child ended",
         "other-result": "a child's result is not what its end owes",
         "result-lost": "a child ended, and its parent knows nothing of it",
-        "left-behind": "a child whose parent has ended has no order to end",
+        "left-behind": "a child that had not ended when its parent did has no order to end",
     },
     check=check,
 )

@@ -6,10 +6,11 @@ A task is stuck when it has not ended and
   ``RunFacts.stuck_after`` while a worker that serves its queue had room and polled; or
 * it is suspended and not kept, and an unread item satisfies its wait: nothing would ever wake it; or
 * it is suspended, and the child it awaits, or every member of its group, ended that long ago or never was; or
+* it was delegated, and waits for words that none of its calls asked for: nobody speaks to it, and its parent waits; or
 * its wait ends by itself at an instant, and its row does not say so.
 
-Waiting for a person or an outside event without a limit is never stuck. Due and without an idle worker in sight is not
-stuck either, but then nobody can tell, and the law says so.
+Waiting otherwise for a person or an outside event without a limit is never stuck. Due and without an idle worker in
+sight is not stuck either, but then nobody can tell, and the law says so.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from collections.abc import Iterator
 from invariants.evidence import FinalRow, RunFacts, TaskEvidence
 from invariants.law import Fact, Finding, Law, Tally
 from invariants.wording import instant, item_words, span
+from noeta.core.events import TaskCreated, ToolParked
 from noeta.core.ids import micros
 from noeta.core.store import UnreadItem
 from noeta.core.task import Shape, Status, claimable_at
 from noeta.core.wake import (
+    HumanResponseReceived,
     SubtaskCompleted,
     SubtaskGroupCompleted,
     WakeCondition,
@@ -44,6 +47,7 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
     if row.wake_on is not None and row.status is Status.SUSPENDED:
         yield from _wake_lost(task, final, row.wake_on, run)
         yield from _nobody_left(task, final, row.wake_on, run)
+        yield from _nobody_speaks(task, final, row.wake_on)
         yield from _unlimited(task, final, row.wake_on)
     yield from _unclaimed(task, final, run, tally)
 
@@ -158,12 +162,32 @@ def _group_ended(task: TaskEvidence, final: FinalRow, group: str, run: RunFacts)
         )
 
 
+def _nobody_speaks(task: TaskEvidence, final: FinalRow, wake_on: WakeCondition) -> Iterator[Finding]:
+    """A delegated task talks to its parent alone, and through its result. Only the question of a call has somebody who
+    answers."""
+    created = task.log[0].event if task.log else None
+    if not isinstance(created, TaskCreated) or created.parent_task_id is None or created.interactive:
+        return
+    if not isinstance(wake_on, HumanResponseReceived) or wake_on.timeout_at is not None:
+        return
+    parked = (entry.event.wake_on for entry in task.log if isinstance(entry.event, ToolParked))
+    asked = {one.handle for one in parked if isinstance(one, HumanResponseReceived)}
+    if wake_on.handle not in asked and not _satisfying(wake_on, final.unread):
+        yield Finding(
+            "nobody-speaks",
+            f"{task.task} was delegated by {created.parent_task_id} and waits for {item_words(wake_on)}; but none of "
+            f"its calls asked for that, so that nobody will say it",
+            (final, *_last(task)),
+        )
+
+
 LAW = Law(
     key="never-stuck",
     title="Never stuck",
     statement=(
         "No task that has not ended stays unclaimed while it could be claimed beside an idle worker, or suspended "
-        "although an unread item satisfies its wait, or although all that it waits for has ended or never was."
+        "although an unread item satisfies its wait, or although all that it waits for has ended or never was, or "
+        "nobody would ever say it."
     ),
     source="harness design, section 4",
     reads="the final rows with their inboxes, and when idle workers polled",
@@ -174,6 +198,7 @@ LAW = Law(
         "child-ended": "waits for a child that has ended",
         "child-absent": "waits for a child that never was",
         "group-ended": "waits for a group whose members have all ended",
+        "nobody-speaks": "a delegated task waits for words that no call of it asked for",
         "limit-forgotten": "its wait ends by itself, and its row says another instant, or none",
     },
     check=check,

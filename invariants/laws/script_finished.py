@@ -8,7 +8,8 @@ carries on. Above ``EXCUSED_MAX`` even excused outcomes make the run unknown: to
 
 A task whose cancel was accepted ends cancelled, or failed as foretold if that came first; if the cancel was refused,
 because the task had ended, all else holds. A sub-agent may end cancelled by its own family: its parent had ended, or
-had given up the call that waited.
+had given up the call that waited. Whoever ends cancelled has done a part of its script until then and nothing else: no
+more calls and turns than foretold, the foretold failures in their order, and nothing after it took the order.
 """
 
 from __future__ import annotations
@@ -20,21 +21,25 @@ from typing import Final
 
 from invariants.bounds import BoundHit, bounds_hit
 from invariants.evidence import FaultSeen, Foretold, LogEntry, Outcome, RunFacts, Sent, TaskEvidence
+from invariants.items import items_of
 from invariants.law import Fact, Finding, Law, Tally
 from invariants.wording import instant, kind, shorten, span
 from noeta.core import texts
 from noeta.core.events import (
     Ending,
+    MessageTaken,
     ModelReplied,
+    StepAttemptAbandoned,
     TaskCancelled,
     TaskCompleted,
     TaskCreated,
     TaskFailed,
     TaskSuspended,
+    TaskWoken,
     TurnFailed,
     numbers_taken,
 )
-from noeta.core.wake import NEXT_GOAL, HumanResponseReceived
+from noeta.core.wake import CANCEL, NEXT_GOAL, ControlReceived, HumanResponseReceived, Item
 
 EXCUSED_MAX: Final = 0.05
 """The share of tasks whose outcome may be excused by faults before the run says too little."""
@@ -55,8 +60,10 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
         return
     if actual is Outcome.CANCELLED and (_was_cancelled(task, script) or _family_ended(task, run)):
         tally.counts["cancelled"] += 1
-        return
-    differs = _difference(task, script, actual)
+        yield from _went_on(task)
+        differs = _cut_short_differs(task, script)
+    else:
+        differs = _difference(task, script, actual)
     if differs is None:
         yield from _untaken(task, script, actual)
         return
@@ -168,13 +175,58 @@ def _difference(task: TaskEvidence, script: Foretold, actual: Outcome) -> tuple[
     return _calls_differ(task, script)
 
 
+def _cut_short_differs(task: TaskEvidence, script: Foretold) -> tuple[str, str] | None:
+    """The first way in which the log of a cancelled task is not the beginning of what its script foretells."""
+    failed = [entry.event.reason for entry in task.log if isinstance(entry.event, TurnFailed)]
+    foretold = list(script.failures)
+    if script.turns is None:
+        failed, foretold = _runs(tuple(failed)), _runs(script.failures)
+    if failed != foretold[: len(failed)]:
+        expected, found = (", ".join(reasons[:5]) or "none" for reasons in (foretold, failed))
+        words = f"the turns of {task.task} foretold to fail: {expected}; but until its cancel these failed: {found}"
+        return "turn-failed", words
+    rests = sum(_ends_turn(entry) for entry in task.log if not isinstance(entry.event, Ending))
+    if script.turns is not None and rests > script.turns:
+        return "wrong-turns", f"{task.task} should end {script.turns} turns; but {rests} ended before its cancel"
+    return _calls_differ(task, script, cut_short=True)
+
+
+def _went_on(task: TaskEvidence) -> Iterator[Finding]:
+    """What a task did after it took the order that ended it. One that rested on words of a person was spared: its host
+    lets them open it again."""
+    ordered: LogEntry | None = None
+    for entry in task.log:
+        match entry.event:
+            case TaskSuspended():
+                ordered = None
+            case MessageTaken() | TaskWoken() | StepAttemptAbandoned():
+                if ordered is None and any(_is_cancel(item) for _, item in items_of(entry.event)):
+                    ordered = entry
+            case TaskCancelled() if entry is task.log[-1]:
+                pass
+            case event if ordered is not None or isinstance(event, Ending):
+                first = "" if ordered is None else f"took the order to end at seq {ordered.seq}; but "
+                yield Finding(
+                    "cancel-ignored",
+                    f"{task.task} {first}wrote {kind(entry.event)} at seq {entry.seq} before its end as cancelled",
+                    (*(() if ordered is None else (ordered,)), entry, task.log[-1]),
+                )
+                return
+            case _:
+                pass
+
+
+def _is_cancel(item: Item) -> bool:
+    return isinstance(item, ControlReceived) and item.action == CANCEL
+
+
 def _runs(reasons: tuple[str, ...]) -> list[str]:
     """The reasons, each run of the same one as one: a message to a task that rests after a failed turn opens that
     turn again, and it fails again."""
     return [reason for reason, _ in groupby(reasons)]
 
 
-def _calls_differ(task: TaskEvidence, script: Foretold) -> tuple[str, str] | None:
+def _calls_differ(task: TaskEvidence, script: Foretold, *, cut_short: bool = False) -> tuple[str, str] | None:
     if script.calls is None:
         return None
     made: Counter[str] = Counter()
@@ -182,9 +234,9 @@ def _calls_differ(task: TaskEvidence, script: Foretold) -> tuple[str, str] | Non
         if isinstance(entry.event, ModelReplied):
             made.update(call.tool for call in entry.event.calls)
     for tool in sorted({*made, *script.calls}):
-        if made[tool] != script.calls.get(tool, 0):
-            words = f"{task.task} should call {tool} {script.calls.get(tool, 0)} times; but its log has {made[tool]}"
-            return "wrong-calls", words
+        foretold = script.calls.get(tool, 0)
+        if made[tool] > foretold or (made[tool] < foretold and not cut_short):
+            return "wrong-calls", f"{task.task} should call {tool} {foretold} times; but its log has {made[tool]}"
     return None
 
 
@@ -254,16 +306,16 @@ LAW = Law(
     key="script-finished",
     title="Every script is finished",
     statement=(
-        "Every task ends by the deadline with the outcome its script foretells, or cancelled, if its cancel was "
-        "accepted or its parent had ended or given it up; a bounded failure counts only where "
-        "each of its attempts stands under its own epoch and the history names the fault that hit its holder; over 5 % "
-        "excused is unknown."
+        "Every task ends by the deadline with the outcome its script foretells, or, with a part of its script done and "
+        "nothing else, cancelled, if its cancel was accepted or its parent had ended or given it up; a bounded failure "
+        "counts only where each of its attempts stands under its own epoch and the history names the fault that hit "
+        "its holder; over 5 % excused is unknown."
     ),
     source="One writer and crash recovery (the proof: make cluster)",
     reads="what the scripts foretell, the log, and the faults that struck",
     codes={
         "unfinished": "the task did not end by the deadline",
-        "cancel-ignored": "its cancel was accepted, and it ended another way, and no fault excuses it",
+        "cancel-ignored": "its cancel was accepted, and it ended another way, or went on, and no fault excuses it",
         "wrong-outcome": "it ended another way than foretold, and no fault excuses it",
         "wrong-reason": "it failed for another reason than foretold",
         "turn-failed": "a turn failed that should not, and no fault excuses it",

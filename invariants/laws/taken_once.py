@@ -95,6 +95,13 @@ def _places(task: str, final: FinalRow, taken: dict[int, LogEntry], sent: dict[i
             f"item {number} of {task} was taken at seq {taken[number].seq}; but it still lies unread in the inbox",
             (taken[number], final),
         )
+    for number in sorted(taken.keys() & set(final.stamped or ())):
+        yield Finding(
+            "taken-yet-stamped",
+            f"item {number} of {task} was taken at seq {taken[number].seq}; but the end of the task stamped it unread "
+            "as well",
+            (taken[number], final),
+        )
     for number in sorted(number for number in taken if number > newest):
         yield Finding(
             "never-posted",
@@ -147,6 +154,7 @@ LAW = Law(
     codes={
         "taken-twice": "two entries take the same item",
         "taken-yet-unread": "a taken item is still in the inbox",
+        "taken-yet-stamped": "a taken item is stamped unread by the end as well",
         "never-posted": "an entry takes a number that no post was given",
         "vanished": "an item is nowhere",
         "left-unread": "an item is unread in an ended task's inbox, unstamped",

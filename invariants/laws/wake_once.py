@@ -5,13 +5,21 @@
 that rests beside an item that satisfies it (``never-stuck``), or here: as a wait that a later item ended, or as an item
 that was taken while nothing could be told of it. Numbers say which of two items was there first, so an early wake that
 was not kept is found without a clock. Timers are the subject of ``timers-once``.
+
+Two kinds of items go before what was there first: an order before anything, and what a wait is for before the end of
+its time. Whether such a later item was there when the wait ended is only judged where that is certain: it was stored
+before the claim under which the wake was written, for then its worker has read it. A row that was seen before that
+claim shows it, or the instant of an item that is still unread. What the same append takes does not: its writer may have
+looked again after it had decided.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
 
-from invariants.evidence import FinalRow, LogEntry, RunFacts, Sent, TaskEvidence
+from invariants.evidence import Answer, FinalRow, LogEntry, RunFacts, Sent, TaskEvidence, Verb
 from invariants.items import is_due_item, items_of, posted
 from invariants.kinship import item_hash
 from invariants.law import Finding, Law, Tally
@@ -38,6 +46,7 @@ from noeta.core.wake import (
     item_group_key,
     item_key,
     matches_wake,
+    timed_out,
 )
 
 
@@ -78,7 +87,7 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
                 parked.clear()
             case _:
                 pass
-    yield from _passed_over(task)
+    yield from _passed_over(task, run)
 
 
 def _woken(task: TaskEvidence, waits: LogEntry | None, entry: LogEntry, woken: TaskWoken) -> Iterator[Finding]:
@@ -157,9 +166,10 @@ def _is_for(wake_on: WakeCondition, item: Item) -> bool:
     return is_member or matches_wake(wake_on, item)
 
 
-def _passed_over(task: TaskEvidence) -> Iterator[Finding]:
+def _passed_over(task: TaskEvidence, run: RunFacts) -> Iterator[Finding]:
     """Backwards, with the lowest number of each kind among the items that were still unread: one that satisfies the
-    wait too, and has a lower number than the one that ended it, was there and was passed over."""
+    wait too, and has a lower number than the one that ended it, was there and was passed over. So was one that goes
+    before it and was read."""
     lowest: dict[str, tuple[int, LogEntry | FinalRow]] = {}
     waits: dict[int, WakeCondition] = {}
     before: WakeCondition | None = None
@@ -169,15 +179,20 @@ def _passed_over(task: TaskEvidence) -> Iterator[Finding]:
         before = entry.event.wake_on if isinstance(entry.event, TaskSuspended) else None
     for item in task.final.unread if task.final is not None else ():
         _note(lowest, item.number, item.item, task.final)
+    read_to = _read_to(task, run)
     for entry in reversed(task.log):
         if isinstance(entry.event, TaskWoken) and entry.event.numbers and entry.seq in waits:
-            earlier = _earlier(waits[entry.seq], entry.event, lowest)
-            if earlier is not None:
-                number, where = earlier
+            passed = _passed(waits[entry.seq], entry.event, lowest, read_to(entry.epoch))
+            if passed is not None:
+                number, where = passed
+                newest = max(entry.event.numbers)
+                why = (
+                    "was there before it" if number < newest else "goes before it, was there when the task was claimed"
+                )
                 yield Finding(
                     "passed-over",
-                    f"{_what(task, entry, entry.event)}, item {max(entry.event.numbers)}; but item {number}, which "
-                    "ends that wait as well, was there before it and was passed over",
+                    f"{_what(task, entry, entry.event)}, item {newest}; but item {number}, which ends that wait as "
+                    f"well, {why} and was passed over",
                     (entry, where),
                 )
         for number, taken in items_of(entry.event):
@@ -192,24 +207,47 @@ def _note(
         lowest[key] = number, where
 
 
-def _earlier(
-    wake_on: WakeCondition, woken: TaskWoken, lowest: Mapping[str, tuple[int, LogEntry | FinalRow]]
+def _passed(
+    wake_on: WakeCondition, woken: TaskWoken, lowest: Mapping[str, tuple[int, LogEntry | FinalRow]], read_to: int
 ) -> tuple[int, LogEntry | FinalRow] | None:
-    """An order goes before all else; otherwise the first that satisfies the wait."""
-    keys = [ANY_WAIT]
-    if not isinstance(woken.event, ControlReceived) and not isinstance(wake_on, SubtaskGroupCompleted):
-        keys.append(condition_key(wake_on))
-    found = [lowest[key] for key in keys if key in lowest and lowest[key][0] < max(woken.numbers)]
+    """An order goes before all else, what came before the end of the time for it, and otherwise the first that
+    satisfies the wait. ``read_to``: up to this number, the writer of the wake has read every item."""
+    newest = max(woken.numbers)
+    is_order = isinstance(woken.event, ControlReceived)
+    befores = {ANY_WAIT: newest - 1 if is_order else max(newest - 1, read_to)}
+    if not is_order and not isinstance(wake_on, SubtaskGroupCompleted):
+        befores[condition_key(wake_on)] = max(newest - 1, read_to) if timed_out(woken.event) else newest - 1
+    found = [lowest[key] for key, before in befores.items() if key in lowest and lowest[key][0] <= before]
     return found[0] if found else None
+
+
+def _read_to(task: TaskEvidence, run: RunFacts) -> Callable[[int], int]:
+    """By the epoch of a claim: the newest item that was surely stored before that claim."""
+    rows = sorted((row.epoch, row.inbox_seq) for row in task.samples)
+    epochs = [epoch for epoch, _ in rows]
+    numbers = list(accumulate((number for _, number in rows), max))
+    claimed: dict[int, int] = {}
+    for attempt in task.attempts if run.lease else ():
+        if attempt.verb is Verb.CLAIM and attempt.answer is Answer.OK and attempt.lease_until and attempt.epoch:
+            claimed[attempt.epoch] = attempt.lease_until - run.lease
+    unread = [item for item in (() if task.final is None else task.final.unread) if not is_due_item(item.item)]
+    stored = [item.at for item in unread]
+
+    def read_to(epoch: int) -> int:
+        seen = bisect_left(epochs, epoch)
+        older = bisect_left(stored, claimed[epoch]) if epoch in claimed else 0
+        return max(numbers[seen - 1] if seen else 0, unread[older - 1].number if older else 0)
+
+    return read_to
 
 
 LAW = Law(
     key="wake-once",
     title="Woken once",
     statement=(
-        "A wait ends by one TaskWoken, which takes the first stored items that satisfy it, byte for byte as they were "
-        "posted; an item that came before the wait is kept for it, none ends two waits, and repeated wakes cause no "
-        "extra turn."
+        "A wait ends by one TaskWoken, which takes the first stored items that satisfy it (an order before all else, "
+        "the end of its time after all else), byte for byte as they were posted; an item that came before the wait is "
+        "kept for it, none ends two waits, and repeated wakes cause no extra turn."
     ),
     source="Tasks and waking",
     reads="the log, the final inbox, and what clients posted",
@@ -220,7 +258,7 @@ LAW = Law(
         "other-wake": "a wake that does not satisfy the wait",
         "other-bytes": "a wake that is not what was posted",
         "ended-two-waits": "one item ended two waits",
-        "passed-over": "an item that was there first, and ends the wait too, was passed over",
+        "passed-over": "an item that was there first, or goes before, and ends the wait too, was passed over",
         "swallowed": "a wake was taken past the wait that it satisfies",
         "group-unfinished": "a group's wake with fewer results than members",
     },

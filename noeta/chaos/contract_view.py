@@ -2,7 +2,9 @@
 
 Two things the contract has no read for. *Items stamped unread*: of an ended task they are derived, as the items that
 no entry took and that are not unread any more; so a store that silently drops an item of an ended task is not
-convicted here (an untaken item that it still shows as unread is). *The clock*: a claim tells it, so it is asked once,
+convicted here (an untaken item that it still shows as unread is), nor one that stamps an item that was taken. Which
+keys they had is not to be known: whether the order of an ended parent is among them is left open, unless there is
+nothing else that they could be. *The clock*: a claim tells it, so it is asked once,
 by a claim of a queue that no task is in, and carried on by this machine's monotonic clock. Asking again in the storm
 would be a write, and a store that confuses its queues would hand the harness a task. The machine's wall clock would do
 for a store on this machine, but a store may have a clock of its own.
@@ -93,7 +95,8 @@ class ContractView:
     def final(self, page: LogPage) -> FinalRow:
         row = page.row
         stamped = self.stamped(row.id) if row.status is Status.TERMINAL and row.inbox_seq else ()
-        return FinalRow(self.clock(), row, page.unread, stamped, page.inbox_seen)
+        stamped_order = None if stamped and row.parent is not None else False
+        return FinalRow(self.clock(), row, page.unread, stamped, page.inbox_seen, stamped_order)
 
     def close(self) -> None:
         self._store.close()

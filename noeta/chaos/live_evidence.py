@@ -16,7 +16,7 @@ import psycopg
 from psycopg import sql
 
 from invariants import LAWS_BY_KEY, FinalRow, Kin, Law, LogEntry, RunFacts, TaskEvidence
-from invariants.kinship import kin_from
+from invariants.kinship import ORDER_KEY, Reports, kin_from
 from noeta.chaos.evidence_reader import waiting_kinds
 from noeta.core import codec
 from noeta.core.ids import sha256_text
@@ -62,8 +62,8 @@ SELECT e.seq, e.epoch, e.at, e.body::text FROM {schema}.entry e WHERE e.task_id 
 ORDER BY e.seq LIMIT %s
 """
 _ITEMS: Final = """
-SELECT i.number, i.key, i.body::text, i.at, i.unread_seq FROM {schema}.item i
-WHERE i.task_id = %s AND i.taken_seq IS NULL AND i.number > %s ORDER BY i.number LIMIT %s
+SELECT i.number, i.key, CASE WHEN i.unread_seq IS NULL THEN i.body::text END, i.at, i.unread_seq FROM {schema}.item i
+WHERE i.task_id = %s AND (i.taken_seq IS NULL OR i.unread_seq IS NOT NULL) AND i.number > %s ORDER BY i.number LIMIT %s
 """
 _KIN: Final = """
 SELECT t.id, t.status, t.group_id, t.parent,
@@ -125,17 +125,19 @@ class LiveEvidence:
         """The rows of one statement."""
         return self._session.execute(sql.SQL(statement).format(schema=self._schema), values).fetchall()
 
+    def log(self, task: str) -> Iterator[LogEntry]:
+        """The log of a task, in pages."""
+        after = 0
+        while page := self.ask(_LOG, [task, after, PAGE_ROWS]):
+            for after, epoch, at, body in page:
+                yield LogEntry(task, after, epoch, at, codec.decode_event(body), sha256_text(body))
+
     def _task(self, task: str) -> TaskEvidence | None:
         with self._session.transaction():
             rows = self.ask(_ROW, [task])
             if not rows:
                 return None  # purged meanwhile
-            log: list[LogEntry] = []
-            while page := self.ask(_LOG, [task, log[-1].seq if log else 0, PAGE_ROWS]):
-                log += [
-                    LogEntry(task, seq, epoch, at, codec.decode_event(body), sha256_text(body))
-                    for seq, epoch, at, body in page
-                ]
+            log = tuple(self.log(task))
             items: list[Any] = []
             while page := self.ask(_ITEMS, [task, items[-1][0] if items else 0, PAGE_ROWS]):
                 items += page
@@ -144,9 +146,15 @@ class LiveEvidence:
             for number, key, body, at, unread_seq in items
             if unread_seq is None
         )
-        stamped = tuple(number for number, _, _, _, unread_seq in items if unread_seq is not None)
-        final = FinalRow(rows[0][19], _row(rows[0]), unread, stamped)
-        return TaskEvidence(task, log=tuple(log), final=final)
+        stamps = [(number, key) for number, key, _, _, unread_seq in items if unread_seq is not None]
+        final = FinalRow(
+            rows[0][19],
+            _row(rows[0]),
+            unread,
+            tuple(number for number, _ in stamps),
+            stamped_order=any(key == ORDER_KEY for _, key in stamps),
+        )
+        return TaskEvidence(task, log=log, final=final)
 
 
 class LiveFacts(RunFacts):
@@ -155,6 +163,12 @@ class LiveFacts(RunFacts):
     def __init__(self, evidence: LiveEvidence, kin: Mapping[str, Kin]) -> None:
         super().__init__(tools={tool.name: tool for tool in waiting_kinds()}, kin=kin)
         object.__setattr__(self, "_evidence", evidence)
+
+    def reports_of(self, task: str) -> int:
+        """Counted in its log, and only for a task of which some other one has a report."""
+        kin = self.kin
+        assert isinstance(kin, _LiveKin)
+        return kin.reports_of(task)
 
     def below(self, task: str) -> Iterator[tuple[str, Kin]]:
         """By the order of the ids, in which what is derived from one follows it: `.` comes right before `/`."""
@@ -172,10 +186,21 @@ class _LiveKin(Mapping[str, Kin]):
 
     evidence: LiveEvidence
     _known: dict[str, Kin | None] = field(default_factory=dict)
+    _reports: dict[str, int] = field(default_factory=dict)
 
     def forget(self) -> None:
         """Another task is judged from now on."""
         self._known.clear()
+        self._reports.clear()
+
+    def reports_of(self, task: str) -> int:
+        """How many of its calls reported."""
+        if task not in self._reports:
+            reports = Reports()
+            for entry in self.evidence.log(task):
+                reports.see(entry.event)
+            self._reports[task] = reports.made
+        return self._reports[task]
 
     def __getitem__(self, task: str) -> Kin:
         if task not in self._known:

@@ -14,6 +14,7 @@ import psycopg
 from psycopg import sql
 
 from invariants.evidence import FinalRow, Sample
+from invariants.kinship import ORDER_KEY
 from noeta.chaos.board import Seen
 from noeta.chaos.store_view import ViewUnavailable
 from noeta.core import codec
@@ -35,7 +36,7 @@ ORDER BY t.id LIMIT %s
 """
 
 _STAMPED: Final = """
-SELECT i.number FROM {schema}.item i WHERE i.task_id = %s AND i.unread_seq IS NOT NULL ORDER BY i.number
+SELECT i.number, i.key FROM {schema}.item i WHERE i.task_id = %s AND i.unread_seq IS NOT NULL ORDER BY i.number
 """
 
 _CLOCK: Final = "SELECT {schema}.clock()"
@@ -65,12 +66,18 @@ class PgView:
         return int(self._ask(_CLOCK, [])[0][0])
 
     def stamped(self, task: str) -> tuple[int, ...]:
-        return tuple(row[0] for row in self._ask(_STAMPED, [task]))
+        return tuple(number for number, _ in self._ask(_STAMPED, [task]))
 
     def final(self, page: LogPage) -> FinalRow:
-        task = page.row.id
-        stamped = self.stamped(task) if page.row.status is Status.TERMINAL else ()
-        return FinalRow(self.clock(), page.row, page.unread, stamped, page.inbox_seen)
+        stamps = self._ask(_STAMPED, [page.row.id]) if page.row.status is Status.TERMINAL else []
+        return FinalRow(
+            self.clock(),
+            page.row,
+            page.unread,
+            tuple(number for number, _ in stamps),
+            page.inbox_seen,
+            any(key == ORDER_KEY for _, key in stamps),
+        )
 
     def close(self) -> None:
         session, self._session = self._session, None

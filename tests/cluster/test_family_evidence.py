@@ -21,10 +21,14 @@ from noeta.chaos.evidence_dir import FINALS, HISTORY, LOG, RUN, WORKLOAD, LineWr
 from noeta.chaos.evidence_reader import DirEvidence
 from noeta.chaos.history import History
 from noeta.chaos.live_evidence import LIVE_LAWS, LiveEvidence
+from noeta.chaos.pg_view import PgView
+from noeta.core import texts
 from noeta.core.events import (
+    MessageTaken,
     ModelCalled,
     ModelReplied,
     TaskCompleted,
+    TaskFailed,
     TaskSuspended,
     TaskWoken,
     ToolCall,
@@ -32,8 +36,8 @@ from noeta.core.events import (
     ToolParked,
     ToolStarted,
 )
-from noeta.core.store import Child, Claim, Commit, Continue, End, NewTask, Store, Suspend, claim_from_row
-from noeta.core.wake import BACKGROUND, ControlReceived, SubtaskCompleted, find_wake
+from noeta.core.store import Child, Claim, Commit, Continue, End, NewTask, Post, Store, Suspend, claim_from_row
+from noeta.core.wake import BACKGROUND, ControlReceived, HumanResponseReceived, SubtaskCompleted, find_wake
 from noeta.plugins import waiting_tools
 from scripted_model.script import Agent, Arguments, Call, Say, Script, Tools, Turn
 from tests.cluster.runs import QUIET_RUN
@@ -78,6 +82,26 @@ def wake_root(store: Store) -> Claim:
     entries = (TaskWoken(*found), ToolFinished("3-0", "yes", source="woken"))
     store.append(claims[ROOT], page.row.last_seq, Commit(entries, Continue(), page.inbox_seen))
     return claims[ROOT]
+
+
+def orphan(store: Store) -> None:
+    """The root fails, and then its child in the background does, without having looked at its inbox."""
+    row = store.task(ROOT)
+    store.append(claim_from_row(row), row.last_seq, Commit(next=End(TaskFailed("no_more", "enough"))))
+    (loose,) = store.claim("w4", None, 30.0).claims
+    assert loose.task_id == LOOSE
+    store.append(loose, 1, Commit(next=End(TaskFailed("no_more", "enough"))))
+
+
+def report(store: Store) -> HumanResponseReceived:
+    """The child in the background reports to the root."""
+    words = HumanResponseReceived(text=texts.HANDBACK.format(child=LOOSE, report="half way"), sender=LOOSE)
+    (loose,) = store.claim("w4", None, 30.0).claims
+    call = ToolCall("3-0", "SubagentHandback", {})
+    entries = (ModelCalled("h", 1), ModelReplied("", (call,), "tool_use"), ToolStarted("3-0", 1))
+    commit = Commit((*entries, ToolFinished("3-0", texts.HANDED_BACK)), posts=(Post(ROOT, words, "report:1"),))
+    store.append(loose, 1, commit)
+    return words
 
 
 @pytest.fixture
@@ -158,6 +182,30 @@ def test_what_is_foretold_of_a_child_stands_in_its_log(made: RunDir) -> None:
     assert stranger is None
 
 
+def test_reports_are_counted_from_the_log_of_the_child(tmp_path: Path) -> None:
+    run, store = create_run_dir(tmp_path / "runs", "1"), MemoryStore()
+    delegate(store)
+    store.post(ROOT, report(store), "report:again")
+    log, finals = LineWriter(run.path(LOG)), LineWriter(run.path(FINALS))
+    done = collect(store, ContractView(store, StoreClock(store)), log, finals, created=(), timeout_seconds=5.0)
+    run.write_json(RUN, {**QUIET_RUN, "collected": done.as_dict()})
+    evidence = DirEvidence(run)
+
+    assert evidence.run.reports_of(LOOSE) == 1
+    assert check_all(evidence, FAMILY_LAWS)["children-once"].codes == {"report-twice": 1}
+
+
+def test_the_contract_leaves_open_which_items_were_stamped() -> None:
+    store = MemoryStore(iter(range(1, 1_000)).__next__)
+    delegate(store)
+    orphan(store)
+    with ContractView(store, StoreClock(store)) as view:
+        child, loose = (view.final(store.read(task)) for task in (CHILD, LOOSE))
+
+    assert (child.stamped, child.stamped_order) == ((), False)
+    assert (loose.stamped, loose.stamped_order) == ((1,), None)
+
+
 def test_every_tool_that_waits_is_known_to_the_laws(made: RunDir) -> None:
     tools = DirEvidence(made).run.tools
 
@@ -235,3 +283,54 @@ def test_a_child_born_after_its_parent_was_read_is_no_stranger(live: PostgresSto
         law = LAWS_BY_KEY["children-once"]
         assert child in dict(evidence.run.below(ROOT))
         assert list(law.judge(root, evidence.run, Tally())) == []
+
+
+def test_the_order_of_an_ended_parent_is_known_by_its_key(live: PostgresStore, pg_schema: tuple[str, str]) -> None:
+    orphan(live)
+    with PgView(*pg_schema) as view, LiveEvidence(*pg_schema) as evidence:
+        final = view.final(live.read(LOOSE))
+        finals = {task.task: task.final for task in evidence.tasks()}
+        sound = check_all(evidence, LIVE_LAWS)
+    assert (final.stamped, final.stamped_order) == ((1,), True)
+    assert [one is not None and one.stamped_order for one in finals.values()] == [False, False, True]
+    assert not list(sound.anomalies())
+
+    with psycopg.connect(pg_schema[0], autocommit=True) as session:
+        renamed = sql.SQL("UPDATE {}.item SET key = 'other' WHERE task_id = %s").format(sql.Identifier(pg_schema[1]))
+        session.execute(renamed, [LOOSE])
+    with PgView(*pg_schema) as view, LiveEvidence(*pg_schema) as evidence:
+        assert view.final(live.read(LOOSE)).stamped_order is False
+        assert check_all(evidence, LIVE_LAWS)["children-once"].codes == {"left-behind": 1}
+
+
+def test_a_report_that_was_posted_twice_is_found_in_a_live_store(
+    live: PostgresStore, pg_schema: tuple[str, str]
+) -> None:
+    words = report(live)
+    with LiveEvidence(*pg_schema) as evidence:
+        sound = check_all(evidence, LIVE_LAWS)
+        assert evidence.run.reports_of(LOOSE) == 1
+    assert not list(sound.anomalies())
+
+    live.post(ROOT, words, "report:again")
+    with LiveEvidence(*pg_schema) as evidence:
+        assert check_all(evidence, LIVE_LAWS)["children-once"].codes == {"report-twice": 1}
+
+
+def test_an_item_with_two_fates_is_found_in_a_live_store(live: PostgresStore, pg_schema: tuple[str, str]) -> None:
+    """No constraint of the table keeps it out here."""
+    row = live.task(ROOT)
+    words = HumanResponseReceived(text="well?")
+    number = live.post(ROOT, words, "k").number
+    assert number is not None
+    ends = Commit((MessageTaken(number, words),), End(TaskFailed("no_more", "enough")))
+    live.append(claim_from_row(row), row.last_seq, ends)
+    schema = sql.Identifier(pg_schema[1])
+    with psycopg.connect(pg_schema[0], autocommit=True) as session:
+        session.execute(sql.SQL("ALTER TABLE {}.item DROP CONSTRAINT item_one_fate").format(schema))
+        stamps = sql.SQL("UPDATE {}.item SET unread_seq = taken_seq WHERE task_id = %s AND number = %s")
+        session.execute(stamps.format(schema), [ROOT, number])
+    with LiveEvidence(*pg_schema) as evidence:
+        assert check_all(evidence, LIVE_LAWS)["taken-once"].codes == {"taken-yet-stamped": 1}
+    with PgView(*pg_schema) as view:
+        assert view.final(live.read(ROOT)).stamped == (number,)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
 from invariants.evidence import FinalRow, LogEntry, Sample
+from invariants.kinship import ORDER_KEY
 from noeta.backends.stores.around import Call
 from noeta.backends.stores.memory import MemoryStore
 from noeta.chaos.schedule import Kind
@@ -158,7 +159,7 @@ class Server:
         for row in self.rows():
             page = self.inbox(row.id)
             stamped = self._stamped(page) if row.status is Status.TERMINAL else ()
-            yield FinalRow(self.now, page.row, page.unread, stamped, page.inbox_seen)
+            yield FinalRow(self.now, page.row, page.unread, stamped, page.inbox_seen, self._stamped_order(page))
 
     def held_by(self, process: SimProcess) -> Iterable[TaskRow]:
         """The rows a process holds right now. Its predecessor of the same name may hold others."""
@@ -177,6 +178,13 @@ class Server:
         entries = self.store.read(page.row.id, limit=PAGE_ENTRIES_MAX).entries
         taken = {number for entry in entries for number in numbers_taken(entry.event)}
         return tuple(number for number in range(1, page.row.inbox_seq + 1) if number not in taken)
+
+    def _stamped_order(self, page: LogPage) -> bool | None:
+        """Whether the order of an ended parent is among them; None: not to be known without keys."""
+        if not isinstance(self.store, MemoryStore):
+            return None
+        items = self.store._tasks[page.row.id].items
+        return any(item.key == ORDER_KEY and item.unread_at is not None for item in items)
 
     def _saw(self, process: SimProcess, call: Call, answer: object) -> None:
         touched: tuple[str, ...] = () if call.task_id is None else (call.task_id,)

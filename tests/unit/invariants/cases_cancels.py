@@ -200,6 +200,8 @@ EFFECTS = (
 
 _FINE = "; ".join(f"on u{n}; 1/0 created; 2/1 completed yes; script completed answer=yes" for n in range(20))
 _ORDERED = "script completed answer=yes turns=1 calls=pay:3 cancels=c; 1/0 created; "
+_LONG = "script waiting turns=3 calls=pay:2 failures=llm_error cancels=c; 1/0 created; "
+_CANCELLED = "9/9 cancelled; sent c 9 cancelled"
 _PARENT = "1/0 created; 2/1 called; 3/1 cancelled at=20; end terminal/1 last=3"
 _CHILD = "on t.3-0.1; script completed; 1/0 created parent=t root=t depth=1 at=4; "
 
@@ -236,6 +238,71 @@ SCRIPT_FINISHED = (
         "1/0 created; 2/1 turnfailed internal_error at=10; 3/1 suspended human; end suspended/1 last=3 on=human; "
         + _CHILD
         + "2/1 cancelled reason=given-up at=11",
+    ),
+    valid(
+        "script-finished",
+        "half of its turns and calls, a foretold failure, and then its cancel",
+        _LONG + "2/1 called; 3/1 replied pay; 4/1 turnfailed llm_error; 5/1 suspended human; " + _CANCELLED,
+    ),
+    valid(
+        "script-finished",
+        "the order was taken, and its worker died",
+        _LONG + "2/1 called; 3/1 taken 1 cancel; 4/2 sealed 2; 5/2 cancelled; sent c 1",
+    ),
+    valid(
+        "script-finished",
+        "its host reopened it after an order",
+        _LONG + "2/1 taken 1 cancel; 3/1 suspended human; 4/2 woken 2 human; 5/2 called; 6/2 cancelled; sent c 3",
+    ),
+    valid(
+        "script-finished",
+        "cancelled beside messages that share a turn, after the same failure twice",
+        "script completed failures=llm_error cancels=c; 1/0 created; 2/1 turnfailed llm_error; 3/1 suspended human; "
+        "4/2 woken 1 human; 5/2 turnfailed llm_error; 6/2 suspended human; 7/3 cancelled; sent c 2 cancelled",
+    ),
+    invalid(
+        "script-finished",
+        "cancelled after more calls than foretold",
+        _LONG + "2/1 called; 3/1 replied pay,pay,pay; " + _CANCELLED,
+        "wrong-calls",
+    ),
+    invalid(
+        "script-finished",
+        "cancelled after a call that nobody foretold",
+        _LONG + "2/1 called; 3/1 replied book; " + _CANCELLED,
+        "wrong-calls",
+    ),
+    invalid(
+        "script-finished",
+        "cancelled after a turn failed that should not",
+        _LONG + "2/1 turnfailed llm_truncated; 3/1 suspended human; " + _CANCELLED,
+        "turn-failed",
+    ),
+    invalid(
+        "script-finished",
+        "cancelled after more turns than foretold",
+        _LONG + "2/1 suspended human; 3/2 woken 1 human; 4/2 suspended human; 5/3 woken 2 human; 6/3 suspended human; "
+        "7/4 woken 3 human; 8/4 suspended human; " + _CANCELLED,
+        "wrong-turns",
+    ),
+    invalid(
+        "script-finished",
+        "it went on after it took the order",
+        _LONG + "2/1 taken 1 cancel; 3/1 called; 4/1 cancelled; sent c 1",
+        "cancel-ignored",
+    ),
+    invalid(
+        "script-finished",
+        "it ended before it was cancelled",
+        _LONG + "2/1 completed yes; 3/2 cancelled; sent c 1 cancelled",
+        "cancel-ignored",
+    ),
+    invalid(
+        "script-finished",
+        "cancelled by its parent's end after more calls than foretold",
+        _PARENT + "; " + _CHILD.replace("completed;", "completed calls=pay:1;") + "2/1 called; 3/1 replied pay,pay; "
+        "4/1 cancelled reason=parent-ended at=21",
+        "wrong-calls",
     ),
     invalid(
         "script-finished",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.invariants.case import invalid, unknown, valid
+from tests.unit.invariants.case import Case, invalid, unknown, valid
 
 _CALL = "1/0 created; 2/1 called; 3/1 replied wait; 4/1 started 3-0; "
 _ONE = _CALL + "5/1 parked 3-0 child:t.3-0.1 children=t.3-0.1 at=5; 6/1 suspended child:t.3-0.1; "
@@ -138,6 +138,43 @@ _BIRTHS = (
     ),
 )
 
+_CUT = _ONE + "7/2 woken 1 cancel; 8/2 cancelled at=9; end terminal/2 last=8 inbox=1 stamped="
+
+
+def left(title: str, how: str, row: str, is_left: bool, sent: str = "") -> Case:
+    """A child whose parent ended at 9 s, and what it went on to."""
+    story = _CUT + on("t.3-0.1", _BORN + how, row) + sent
+    return invalid("children-once", title, story, "left-behind") if is_left else valid("children-once", title, story)
+
+
+_ORDERED = (
+    left("an answer, and no item at all", "2/1 completed at=10", "terminal/1 last=2 stamped=", True),
+    left(
+        "an answer, and something else was stamped", "2/1 completed at=10", "terminal/1 last=2 stamped=1 order=no", True
+    ),
+    left("a failure, and no item at all", "2/1 failed llm_error at=10", "terminal/1 last=2 stamped=", True),
+    left("a failure beside something else", "2/1 failed llm_error at=10", "terminal/1 last=2 stamped=1 order=no", True),
+    left(
+        "a failure beside what is known to be a message",
+        "2/1 failed llm_error at=10",
+        "terminal/1 last=2 inbox=1 stamped=1",
+        True,
+        "; sent k 1",
+    ),
+    left(
+        "the end of somebody else's order",
+        "2/1 taken 1 cancel; 3/1 cancelled at=10",
+        "terminal/1 last=3 inbox=1 stamped=",
+        True,
+    ),
+    left("a failure before it heard", "2/1 failed llm_error at=10", "terminal/1 last=2 stamped=1 order=yes", False),
+    left("a failure beside nobody knows what", "2/1 failed llm_error at=10", "terminal/1 last=2 stamped=1", False),
+    left("an answer beside nobody knows what", "2/1 completed at=10", "terminal/1 last=2", False),
+    left("the end it was ordered to", "2/1 taken 1 order; 3/1 cancelled at=10", "terminal/1 last=3 stamped=", False),
+    left("an answer at the same instant", "2/1 completed at=9", "terminal/1 last=2 stamped=", False),
+    left("an answer before", "2/1 completed at=8", "terminal/1 last=2 stamped=", False),
+)
+
 _RESULTS = (
     valid("children-once", "a result that is unread", _ONE + _END + " inbox=1 unread=1:child:t.3-0.1~2" + _DONE),
     valid(
@@ -166,9 +203,12 @@ _RESULTS = (
     valid(
         "children-once",
         "a child that is ordered to end",
-        _ONE
-        + "7/2 woken 1 cancel; 8/2 cancelled at=9; end terminal/2 last=8 inbox=1 stamped="
-        + on("t.3-0.1", _BORN + "2/1 called", "running/1 w1 last=2 inbox=1 unread=1:cancel at=90"),
+        _CUT + on("t.3-0.1", _BORN + "2/1 called", "running/1 w1 last=2 inbox=1 unread=1:order at=90"),
+    ),
+    valid(
+        "children-once",
+        "the same, and its inbox was not read to its end",
+        _CUT + on("t.3-0.1", _BORN + "2/1 called", "running/1 w1 last=2 inbox=9 seen=8 at=90"),
     ),
     invalid(
         "children-once",
@@ -229,26 +269,16 @@ _RESULTS = (
     invalid(
         "children-once",
         "its parent ended, and nobody tells it",
-        _ONE
-        + "7/2 woken 1 cancel; 8/2 cancelled at=9; end terminal/2 last=8 inbox=1 stamped="
-        + on("t.3-0.1", _BORN + "2/1 called", "running/1 w1 last=2 at=90"),
+        _CUT + on("t.3-0.1", _BORN + "2/1 called", "running/1 w1 last=2 at=90"),
         "left-behind",
     ),
     invalid(
         "children-once",
-        "its parent ended, and it went on to its answer",
-        _ONE
-        + "7/2 woken 1 cancel; 8/2 cancelled at=9; end terminal/2 last=8 inbox=1 stamped="
-        + on("t.3-0.1", _BORN + "2/1 completed at=10", "terminal/1 last=2 stamped="),
+        "its parent ended, and all it has is somebody else's order",
+        _CUT + on("t.3-0.1", _BORN + "2/1 called", "running/1 w1 last=2 inbox=1 unread=1:cancel at=90"),
         "left-behind",
     ),
-    valid(
-        "children-once",
-        "its parent ended, and it failed before it heard",
-        _ONE
-        + "7/2 woken 1 cancel; 8/2 cancelled at=9; end terminal/2 last=8 inbox=1 stamped="
-        + on("t.3-0.1", _BORN + "2/1 failed llm_error at=10", "terminal/1 last=2 inbox=1 stamped=1"),
-    ),
+    *_ORDERED,
     unknown("children-once", "nobody delegates", "1/0 created; 2/1 called; end running/1 w1 last=2"),
     unknown("children-once", "nothing", ""),
 )

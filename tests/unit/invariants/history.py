@@ -9,10 +9,14 @@ piece happens one second after the one before it, unless it says ``at=<seconds>`
 * ``effect <call>#<start> <tool> [<worker>]``, ``sent <key> <number> <outcome>``, ``script <outcome> …``,
   ``fault <kind> <process> <task>@<epoch>,…``, and ``on <task>``, which names the task of what follows.
 
+In the final row ``stamped=<n>,<n>`` are items that the end stamped unread, and ``order=yes`` or ``order=no`` says
+whether the order of an ended parent is among them; neither: nobody can tell.
+
 Conditions: ``human[:handle][@<limit>]``, ``timer:<seconds>``, ``event:<kind>[@<limit>]``, ``child:<id>[/<group>]``,
-``group:<id>/<members>``. Items: the same, ``cancel``, ``close``, and with what they bring: ``human:<handle>!<text>``,
-``child:<id>!<status>!<output>`` (of ``completed``: ``done``), ``group:<id>/<members>!<child>+<child>``;
-``told:<child>`` and ``report:<child>`` are what a task in the background says. ``-`` stands for None.
+``group:<id>/<members>``. Items: the same, ``cancel``, ``close``, ``order`` (the cancel of an ended parent), and with
+what they bring: ``human:<handle>!<text>``, ``child:<id>!<status>!<output>`` (of ``completed``: ``done``),
+``group:<id>/<members>!<child>+<child>``; ``told:<child>`` and ``report:<child>`` are what a task in the background
+says. ``-`` stands for None.
 """
 
 from __future__ import annotations
@@ -181,6 +185,7 @@ class _History:
             else language.anything(int(count)),
             tuple(map(int, stamped)) if "stamped" in words.named else None,
             words.number("seen"),
+            {"yes": True, "no": False}.get(words.named.get("order", "")),
         )
 
     def _effect(self, words: Words, at: int) -> None:

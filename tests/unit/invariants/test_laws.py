@@ -13,6 +13,7 @@ from tests.unit.invariants import (
     cases_fence,
     cases_inbox,
     cases_log,
+    cases_precedence,
     cases_waiting,
 )
 from tests.unit.invariants.case import Case
@@ -26,6 +27,7 @@ CASES = (
     *cases_cancels.CASES,
     *cases_family.CASES,
     *cases_waiting.CASES,
+    *cases_precedence.CASES,
 )
 
 

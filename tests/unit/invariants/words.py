@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from invariants.kinship import ORDER, ORDER_KEY
 from noeta.core import ids, texts
 from noeta.core import wake as waking
 from noeta.core.events import (
@@ -120,6 +121,8 @@ def item(text: str) -> waking.Item:
     match kind:
         case "cancel" | "close":
             return waking.ControlReceived(kind)
+        case "order":
+            return ORDER
         case "told":
             status, output = _result(more)
             words = texts.CHILD_ENDED.format(child=identity, status=status, output=output)
@@ -172,7 +175,8 @@ def unread(text: str, at: int) -> UnreadItem:
     """``<number>:<item>[~<age in seconds>]``."""
     number, _, rest = text.partition(":")
     what, _, age = rest.partition("~")
-    return UnreadItem(int(number), None, item(what), "", at - ids.MICROS_PER_SECOND * int(age or 0))
+    key = ORDER_KEY if what == "order" else None
+    return UnreadItem(int(number), key, item(what), "", at - ids.MICROS_PER_SECOND * int(age or 0))
 
 
 def anything(count: int) -> tuple[UnreadItem, ...]:
