@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from noeta.commands.tasks.looking import Question, Seen
+from noeta.commands.tasks.looking import Question, Seen, left_unread
 from noeta.commands.tasks.words import instant, standing
 from noeta.core import codec
 from noeta.core.events import Entry, Event
-from noeta.core.store import UnreadItem
+from noeta.core.store import Posted, UnreadItem
 from noeta.core.task import TaskRow
 
 
@@ -44,8 +44,21 @@ def seen_json(seen: Seen, asked: list[Question], children: list[dict[str, Any]],
         "log": [_entry(entry) for entry in seen.entries],
         "unread": [_unread(item) for item in seen.unread],
         "unread_more": seen.unread_more,
+        "left_unread": left_unread(seen),
         "questions": [{"handle": one.handle, "call": one.call_id, "question": one.text} for one in asked],
         "children": children,
+    }
+
+
+def posted_json(task_id: str, posted: Posted) -> dict[str, Any]:
+    """What became of a write. ``epoch`` and ``last_seq`` are those of a task that it ended."""
+    return {
+        "task": task_id,
+        "outcome": posted.outcome,
+        "number": posted.number,
+        "made_ready": posted.made_ready,
+        "epoch": posted.epoch,
+        "last_seq": posted.last_seq,
     }
 
 

@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
+from noeta.commands.tasks.hints import At
 from noeta.commands.tasks.known import until_known
-from noeta.commands.tasks.place import Address, Schema, TaskId, opened
+from noeta.commands.tasks.outcome import tell
+from noeta.commands.tasks.place import Address, AsJson, Schema, TaskId, check_text, opened
 from noeta.commands.tasks.words import name
 from noeta.core.lower import lower_task
-from noeta.core.store import NewTask
+from noeta.core.store import NewTask, Posted
 
 
 def create(
@@ -24,15 +26,23 @@ def create(
     ] = False,
     queue: Annotated[str, typer.Option(help="The queue of the workers that may take it.")] = "default",
     delay: Annotated[float, typer.Option(help="Seconds from now until a worker may take it.")] = 0.0,
+    as_json: AsJson = False,
 ) -> None:
-    """Create a task. A repeat with the same content changes nothing; another task under the same id is refused."""
+    """Create a task. A repeat with the same content changes nothing; another task under the same id is refused.
+
+    A SQLite file that is not there is made, and named.
+    """
+    check_text("--goal", goal)
     task = NewTask(id, agent, goal, queue, interactive, delay)
     lower_task(task)  # refused before a file is made for it
-    with opened(store, schema, makes_file=True) as dispatcher:
+    at = At(store, schema)
+    with opened(at, on_new_file=lambda file: typer.echo(f"made {name(file)}", err=as_json)) as dispatcher:
         known = until_known(dispatcher.world, lambda: dispatcher.store.create(task), "with the same words")
     if known.answer.created or known.after_unknown:
         later = f" in {delay:g} s" if delay else ""
-        typer.echo(f"created {name(id)}: a worker of queue {name(queue)} may take it{later}")
+        words = f"created {name(id)}: a worker of queue {name(queue)} may take it{later}"
+        posted = Posted("created", None, made_ready=not delay)
     else:
-        typer.echo(f"{name(id)} was there with the same content: nothing changed")
-    typer.echo(f"look: noeta tasks show {name(id)}")
+        words = f"{name(id)} was there with the same content: nothing changed"
+        posted = Posted("repeat", None, made_ready=False)
+    tell(at, id, posted, words, as_json=as_json)

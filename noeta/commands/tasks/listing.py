@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from noeta.commands.tasks.as_json import dumps, row_json
+from noeta.commands.tasks.hints import At, word
 from noeta.commands.tasks.looking import last_event
 from noeta.commands.tasks.place import Address, AsJson, Schema, opened
 from noeta.commands.tasks.words import instant, name, standing
@@ -54,13 +55,25 @@ class Line:
     since: int | None
 
 
+def _choice(kind: type[Status] | type[Waiting], help: str) -> Any:
+    """An option that takes one of these words."""
+    words = [one.value for one in kind]
+
+    def parse(text: str) -> Enum:
+        if text not in words:
+            raise typer.BadParameter(f"expected one of {', '.join(words)}, found {text!r}")
+        return kind(text)
+
+    return typer.Option(parser=parse, metavar="|".join(words), help=help)
+
+
 def list_tasks(
     store: Address,
     schema: Schema = "noeta",
-    status: Annotated[Status | None, typer.Option(help="Only tasks of this status.")] = None,
+    status: Annotated[Status | None, _choice(Status, "Only tasks of this status.")] = None,
     queue: Annotated[str | None, typer.Option(help="Only tasks of this queue.")] = None,
     waiting: Annotated[
-        Waiting | None, typer.Option(help="Only tasks that wait for this: for people, events, timers, other tasks.")
+        Waiting | None, _choice(Waiting, "Only tasks that wait for this: for people, events, timers, other tasks.")
     ] = None,
     after: Annotated[str, typer.Option(help="Only tasks whose id comes after this one: the next page.")] = "",
     limit: Annotated[int, typer.Option(min=1, max=PAGE_MAX, help="Tasks of one page.")] = 50,
@@ -73,7 +86,7 @@ def list_tasks(
     for field, given in (("--queue", queue), ("--after", after or None)):
         if given is not None:
             check_name(field, given)
-    with opened(store, schema) as dispatcher:
+    with opened(At(store, schema)) as dispatcher:
         now = micros(dispatcher.world.wall())
         found = list(islice(_found(dispatcher.store, status, queue, waiting, after), limit + 1))
         page = [Line(row, *last_event(dispatcher.store, row)) for row in found[:limit]]
@@ -131,5 +144,5 @@ def _summary(page: Sequence[Line], next_after: str | None) -> str:
     counts = Counter(line.row.status for line in page)
     parts = ", ".join(f"{counts[status]} {status.value}" for status in Status if counts[status])
     noun = "task" if len(page) == 1 else "tasks"
-    more = "" if next_after is None else f"; there are more: add --after {name(next_after)}"
+    more = "" if next_after is None else f"; there are more: add --after {word(next_after)}"
     return f"{len(page)} {noun}: {parts}{more}"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from noeta.core import limits
-from noeta.core.errors import UnreadableLog
-from noeta.core.events import Entry, Event
-from noeta.core.fold import CallState, fold
+from noeta.core.errors import StoreUnavailable, UnreadableLog
+from noeta.core.events import Entry, Event, MessageTaken, TaskCancelled, TaskWoken, ToolParked, numbers_taken
+from noeta.core.fold import CallState, TaskState, fold
 from noeta.core.store import Store, UnreadItem
-from noeta.core.task import TaskRow
-from noeta.core.wake import NEXT_GOAL, HumanResponseReceived
+from noeta.core.task import Status, TaskRow
+from noeta.core.wake import NEXT_GOAL, HumanResponseReceived, Item, timed_out
 
 PAGE: Final = 200
 BELOW_MAX: Final = 500
@@ -103,11 +104,8 @@ def _birth_order(task_id: str) -> list[tuple[int, str]]:
 def questions(seen: Seen) -> list[Question]:
     """What the task asks people and has no answer to, whatever it waits for first. A log that makes no sense asks
     nothing: it can still be shown."""
-    try:
-        state = fold(seen.row.id, seen.entries)
-    except UnreadableLog:
-        return []
-    if state.ending is not None:
+    state = _folded(seen)
+    if state is None or state.ending is not None:
         return []
     return [
         Question(call.parked.handle, call.call.id, call.call.tool, call.call.input)
@@ -118,3 +116,55 @@ def questions(seen: Seen) -> list[Question]:
 
 def _asks_person(call: CallState) -> bool:
     return call.waits and isinstance(call.parked, HumanResponseReceived) and call.parked.handle != NEXT_GOAL
+
+
+def is_over(seen: Seen, handle: str) -> bool:
+    """Whether the question with this handle was asked and can take no answer any more, and had none: its time limit has
+    passed, or its turn was closed."""
+    if handle in [one.handle for one in questions(seen)]:
+        return False
+    parked = [entry.event.wake_on for entry in seen.entries if isinstance(entry.event, ToolParked)]
+    answered = [item for _, item in items(seen) if not timed_out(item)]
+    was_asked, was_answered = (
+        any(isinstance(one, HumanResponseReceived) and one.handle == handle for one in where)
+        for where in (parked, answered)
+    )
+    return was_asked and not was_answered
+
+
+def items(seen: Seen) -> Iterator[tuple[int, Item]]:
+    """What reached the task, by number, as far as log and inbox tell: not what ended tasks left unread."""
+    yield from ((one.number, one.item) for one in seen.unread)
+    for entry in seen.entries:
+        match entry.event:
+            case MessageTaken(number=number, message=item):
+                yield number, item
+            case TaskWoken(numbers=(number,), event=item):
+                yield number, item
+
+
+def item_of(store: Store, task_id: str, number: int | None) -> Item | None:
+    """What came under this number; None if nobody can tell any more, or now."""
+    try:
+        return dict(items(look(store, task_id))).get(number or 0)
+    except (StoreUnavailable, UnreadableLog):
+        return None
+
+
+def left_unread(seen: Seen) -> list[int]:
+    """The numbers of what an ended task never took; stores keep it, and no longer read it out. The order that ended it
+    from outside, which is the last item then, is none of them."""
+    if seen.row.status is not Status.TERMINAL:
+        return []
+    state = _folded(seen)
+    was_ordered = isinstance(seen.last, TaskCancelled) and state is not None and state.cancel is None
+    newest = seen.row.inbox_seq - was_ordered
+    taken = {number for entry in seen.entries for number in numbers_taken(entry.event)}
+    return [number for number in range(1, newest + 1) if number not in taken]
+
+
+def _folded(seen: Seen) -> TaskState | None:
+    try:
+        return fold(seen.row.id, seen.entries)
+    except UnreadableLog:
+        return None

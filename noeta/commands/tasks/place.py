@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated, Final
@@ -10,8 +11,9 @@ from typing import Annotated, Final
 import typer
 
 from noeta.backends.open import open_store
-from noeta.commands.tasks.words import one_line
-from noeta.core import limits
+from noeta.commands.tasks.hints import STORE_VARIABLE, At
+from noeta.commands.tasks.words import one_line, quoted
+from noeta.core import codec, limits
 from noeta.core.errors import (
     BadInput,
     CommitUnknown,
@@ -27,13 +29,18 @@ from noeta.runtime.dispatcher import Dispatcher
 UNREACHABLE: Final = 3
 """The store cannot be asked, or nobody could tell in time what became of a write."""
 
-_FILE: Final = "sqlite:"
+_FILE: Final = re.compile(r"sqlite:(?://(?=/)|(?!//))(.*)", re.IGNORECASE | re.DOTALL)
+
+_NO_RETRY_MENDS: Final = frozenset(
+    {"corrupt_file", "old_library", "read_only_file", "schema_mismatch", "unsafe_file", "unsafe_server"}
+)
+"""Codes of ``StoreUnavailable`` whose text says what a person must change."""
 
 Address = Annotated[
-    str, typer.Option("--store", help="The tasks: postgresql://… or sqlite:PATH.", envvar="NOETA_STORE")
+    str, typer.Option("--store", help="The tasks: postgresql://… or sqlite:PATH.", envvar=STORE_VARIABLE)
 ]
 Schema = Annotated[str, typer.Option("--schema", help="The Postgres schema that `noeta migrate` filled.")]
-TaskId = Annotated[str, typer.Argument(metavar="ID", help="The task's id.")]
+TaskId = Annotated[str, typer.Argument(metavar="ID", help="The task's id. After --, it may begin with a dash.")]
 AsJson = Annotated[bool, typer.Option("--json", help="For machines: one JSON object.")]
 
 
@@ -43,40 +50,64 @@ class Refused(NoetaError):
     code = "refused"
 
 
+def check_text(field: str, text: str) -> None:
+    """Refuse a text that says nothing, or that no store could hold, before any is opened."""
+    if not text.strip():
+        raise BadInput(field, f"must not be {'blank' if text else 'empty'}")
+    codec.check(field, text, bytes_max=limits.ITEM_BYTES_MAX)
+
+
 @contextmanager
-def opened(address: str, schema: str, *, task_id: str | None = None, makes_file: bool = False) -> Iterator[Dispatcher]:
+def opened(
+    at: At, *, task_id: str | None = None, on_new_file: Callable[[str], None] | None = None
+) -> Iterator[Dispatcher]:
     """The store, for one command.
 
-    ``task_id``: checked before the store is opened. ``makes_file``: a SQLite file that is not there is made; other
-    commands refuse it, since a mistyped path would look like a store without tasks.
+    ``task_id``: checked before the store is opened. ``on_new_file``: a SQLite file that is not there is made,
+    and its path told; other commands refuse it, since a mistyped path would look like a store without tasks.
 
     Raises:
         BadInput, Refused; typer.Exit with ``UNREACHABLE``: what to do next is on standard error.
     """
     if task_id is not None:
         check_name("task_id", task_id, chars_max=limits.TASK_ID_CHARS_MAX)
-    if not makes_file:
-        _check_is_there(address)
+    file = _FILE.fullmatch(at.address)
+    is_new = file is not None and _is_new(Path(file[1]), may_be=on_new_file is not None)
     try:
-        with closing(open_store(address, schema=schema)) as store:
+        with closing(open_store(at.address, schema=at.schema)) as store:
+            if file is not None and is_new and on_new_file is not None:
+                on_new_file(file[1])
             yield Dispatcher(store)
     except UnknownTask as error:
-        raise Refused(f"{error} in this store; `noeta tasks list` shows those there are") from error
+        raise Refused(f"{error} in this store; {at.hint('those there are', 'list')}") from error
     except DuplicateTask as error:
         raise Refused(f"{error}; give the new task another id") from error
     except UnreadableLog as error:
         help = "use the newer version that wrote it" if error.newer else "restore it from a backup"
         raise Refused(f"{error}; {help}") from error
     except StoreUnavailable as error:
-        typer.echo(f"noeta: the store cannot be asked, nothing was written; try again: {one_line(error)}", err=True)
+        text = one_line(error)
+        if error.code == "not_our_file":
+            raise BadInput("--store", f"{text}; name another file") from error
+        written = "" if "nothing was written" in text else ", nothing was written"
+        retry = "" if error.code in _NO_RETRY_MENDS else "; try again"
+        typer.echo(f"noeta: the store cannot be asked{written}{retry}: {text}", err=True)
         raise typer.Exit(UNREACHABLE) from error
     except CommitUnknown as error:
         typer.echo(f"noeta: {error}", err=True)
         raise typer.Exit(UNREACHABLE) from error
 
 
-def _check_is_there(address: str) -> None:
-    if address.lower().startswith(_FILE) and not Path(address[len(_FILE) :]).exists():
-        raise BadInput(
-            "--store", f"there is no file {address[len(_FILE) :]!r}; `noeta tasks create` or `noeta worker` makes one"
-        )
+def _is_new(file: Path, *, may_be: bool) -> bool:
+    """Whether a file is not there yet. Refuses what no store can be made of, which no retry would mend."""
+    shown = quoted(str(file))
+    try:
+        if not file.parent.is_dir():
+            raise BadInput("--store", f"there is no folder {quoted(str(file.parent))}; make it, or name another file")
+        if file.exists() and not file.is_file():
+            raise BadInput("--store", f"{shown} is {'a folder' if file.is_dir() else 'no file'}; name a file")
+        if not may_be and not file.exists():
+            raise BadInput("--store", f"there is no file {shown}; `noeta tasks create` or `noeta worker` makes one")
+        return not file.exists()
+    except OSError as error:
+        raise BadInput("--store", f"{shown} cannot be looked at: {error.strerror}") from error

@@ -9,9 +9,10 @@ import typer
 
 from noeta.commands.tasks.as_json import dumps, row_json, seen_json
 from noeta.commands.tasks.entries import Teller, item
-from noeta.commands.tasks.looking import BELOW_MAX, Question, Seen, below, last_event, look, questions
+from noeta.commands.tasks.hints import At
+from noeta.commands.tasks.looking import BELOW_MAX, Question, Seen, below, last_event, left_unread, look, questions
 from noeta.commands.tasks.place import Address, AsJson, Schema, TaskId, opened
-from noeta.commands.tasks.words import instant, name, quoted, standing, value
+from noeta.commands.tasks.words import ended, instant, name, quoted, standing, value
 from noeta.core.events import Event, TaskCreated
 from noeta.core.ids import micros
 from noeta.core.task import Status, TaskRow
@@ -20,6 +21,9 @@ from noeta.core.wake import NEXT_GOAL, ExternalEvent, HumanResponseReceived
 QUESTION_CHARS_MAX: Final = 1_000
 """A person must be able to read what is asked."""
 
+LEFT_MAX: Final = 20
+"""Numbers of items left unread that a line names; `--json` has all of them."""
+
 
 def show(id: TaskId, store: Address, schema: Schema = "noeta", as_json: AsJson = False) -> None:
     """Show a task: its row, its whole log (seq, epoch, the store's time in UTC, what happened), its unread items, and
@@ -27,7 +31,8 @@ def show(id: TaskId, store: Address, schema: Schema = "noeta", as_json: AsJson =
 
     Long texts are cut; --json has them whole.
     """
-    with opened(store, schema, task_id=id) as dispatcher:
+    at = At(store, schema)
+    with opened(at, task_id=id) as dispatcher:
         now = micros(dispatcher.world.wall())
         seen = look(dispatcher.store, id)
         rows, more = below(dispatcher.store, id)
@@ -39,9 +44,9 @@ def show(id: TaskId, store: Address, schema: Schema = "noeta", as_json: AsJson =
         return
     for line in (*_head(seen, asked, now), *_log(seen), *_inbox(seen)):
         typer.echo(line)
-    for line in _tree(id, [(row, last) for row, last, _ in children], now, more=more):
+    for line in _tree(at, id, [(row, last) for row, last, _ in children], now, more=more):
         typer.echo(line)
-    typer.echo(_next(seen, asked))
+    typer.echo(_next(at, seen, asked))
 
 
 def _head(seen: Seen, asked: list[Question], now: int) -> Iterator[str]:
@@ -52,7 +57,8 @@ def _head(seen: Seen, asked: list[Question], now: int) -> Iterator[str]:
         f"{name(row.id)}: {row.status.value}, agent {name(created.agent)}, {kind}, queue {name(row.queue)}, "
         f"epoch {row.epoch}"
     )
-    yield f"waits for: {standing(row, seen.last, now)}, since {instant(seen.entries[-1].at)}"
+    word = "at" if row.status is Status.TERMINAL else "since"
+    yield f"{_stands(row, seen.last, now, ': ')}, {word} {instant(seen.entries[-1].at)}"
     if row.parent is not None:
         group = "" if row.group is None else f", group {name(row.group)}"
         root = created.root_task_id or row.parent
@@ -75,14 +81,17 @@ def _log(seen: Seen) -> Iterator[str]:
 
 
 def _inbox(seen: Seen) -> Iterator[str]:
-    if not seen.unread:
-        return
-    yield f"unread, {'more than ' if seen.unread_more else ''}{len(seen.unread)}:"
+    if seen.unread:
+        yield f"unread, {'more than ' if seen.unread_more else ''}{len(seen.unread)}:"
     for one in seen.unread:
         yield f"  item {one.number}  {instant(one.at, digits=3)}  {item(one.item)}"
+    if left := left_unread(seen):
+        more = f" and {len(left) - LEFT_MAX:,} more" if len(left) > LEFT_MAX else ""
+        noun = "item" if len(left) == 1 else "items"
+        yield f"left unread when it ended: {noun} {', '.join(map(str, left[:LEFT_MAX]))}{more}"
 
 
-def _tree(task_id: str, children: list[tuple[TaskRow, Event | None]], now: int, *, more: bool) -> Iterator[str]:
+def _tree(at: At, task_id: str, children: list[tuple[TaskRow, Event | None]], now: int, *, more: bool) -> Iterator[str]:
     """The tasks below, each under the one in whose call it was born."""
     if not children:
         return
@@ -92,23 +101,26 @@ def _tree(task_id: str, children: list[tuple[TaskRow, Event | None]], now: int, 
     for row, last in children:
         depth = (row.id.count(".") - levels) // 2  # a call and a number a level
         background = " (in the background)" if row.group == "background" else ""
-        yield f"{'  ' * depth}{name(row.id)}{background}  {row.status.value}, waits for {standing(row, last, now)}"
+        yield f"{'  ' * depth}{name(row.id)}{background}  {row.status.value}, {_stands(row, last, now)}"
     if more:
-        yield f"  and more than {BELOW_MAX}: noeta tasks list --after {name(children[-1][0].id)}"
+        yield "  " + at.hint(f"and more than {BELOW_MAX}", "list", after=children[-1][0].id)
 
 
-def _next(seen: Seen, asked: list[Question]) -> str:
+def _stands(row: TaskRow, last: Event | None, now: int, colon: str = " ") -> str:
+    return f"it {ended(last)}" if row.status is Status.TERMINAL else f"waits for{colon}{standing(row, last, now)}"
+
+
+def _next(at: At, seen: Seen, asked: list[Question]) -> str:
     """What can be done about it."""
-    row, id = seen.row, name(seen.row.id)
+    row, id = seen.row, seen.row.id
     if asked:
-        handle = f" --handle {name(asked[0].handle)}" if len(asked) > 1 else ""
-        return f"answer it: noeta tasks answer {id} TEXT{handle}"
+        return at.hint("answer it", "answer", id, "TEXT", handle=asked[0].handle if len(asked) > 1 else None)
     match row.status, row.wake_on:
         case Status.TERMINAL, _:
             return "it has ended: nothing more will happen to it"
         case Status.SUSPENDED, HumanResponseReceived(handle=handle) if handle == NEXT_GOAL:
-            return f"say something: noeta tasks say {id} TEXT"
+            return at.hint("say something", "say", id, "TEXT")
         case Status.SUSPENDED, ExternalEvent(event_kind=kind):
-            return f"bring the event: noeta tasks event {id} {name(kind)} --payload JSON"
+            return at.hint("bring the event", "event", id, kind, payload="JSON")
         case _:
-            return f"end it: noeta tasks cancel {id}"
+            return at.hint("end it", "cancel", id)

@@ -115,8 +115,8 @@ def ended(last: Event | None) -> str:
     match last:
         case TaskCompleted():
             return "completed"
-        case TaskFailed(reason=reason):
-            return f"failed: {name(reason)}"
+        case TaskFailed(reason=reason, message=message):
+            return f"failed: {name(reason)}" + (f": {quoted(message)}" if message else "")
         case TaskCancelled(reason=reason):
             return f"was cancelled: {quoted(reason)}" if reason else "was cancelled"
         case _:

@@ -10,5 +10,7 @@ from tests.unit.commands.shell import Shell
 
 
 @pytest.fixture
-def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(f"sqlite:{tmp_path / 'tasks.db'}", capsys)
+def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    store = f"sqlite:{tmp_path / 'tasks.db'}"
+    monkeypatch.setenv("NOETA_STORE", store)  # so that hints are short
+    return Shell(store, capsys)

@@ -47,7 +47,11 @@ class Shell:
 
     def tasks(self, *arguments: str) -> Said:
         command, *rest = arguments
-        code = run(["tasks", command, "--store", self.store, "--schema", self.schema, *rest])
+        return self.run("tasks", command, "--store", self.store, "--schema", self.schema, *rest)
+
+    def run(self, *arguments: str) -> Said:
+        """`noeta` with these arguments alone."""
+        code = run(list(arguments))
         return Said(code, *self._capsys.readouterr())
 
     def done(self, *arguments: str) -> list[str]:

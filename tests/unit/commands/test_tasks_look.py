@@ -146,7 +146,7 @@ def test_show_tells_the_whole_story(shell: Shell) -> None:
         '  item 2  TIME  the message "how is it going?"',
         "below it, 4 tasks:",
         "  t.3-0.1 (in the background)  suspended, waits for the event late",
-        "  t.3-1.1  terminal, waits for nothing: it completed",
+        "  t.3-1.1  terminal, it completed",
         "  t.3-1.2  suspended, waits for the task t.3-1.2.3-0.1",
         "    t.3-1.2.3-0.1  suspended, waits for an answer to question:t.3-1.2.3-0.1:3-0",
         "end it: noeta tasks cancel t",

@@ -16,7 +16,11 @@ def test_a_task_is_created_once_and_its_id_is_taken(shell: Shell) -> None:
     again = shell.done("create", "t", "--agent", "main", "--goal", "do it", "--queue", "q")
     other = shell.tasks("create", "t", "--agent", "main", "--goal", "something else")
 
-    assert first == ["created t: a worker of queue q may take it", "look: noeta tasks show t"]
+    assert first == [
+        f"made {shell.store.removeprefix('sqlite:')}",
+        "created t: a worker of queue q may take it",
+        "look: noeta tasks show t",
+    ]
     assert again[0] == "t was there with the same content: nothing changed"
     assert (other.code, other.refusal) == (
         FAILED,
@@ -29,7 +33,7 @@ def test_a_delayed_task_is_not_taken_before_its_time(shell: Shell) -> None:
     created = shell.done("create", "t", "--agent", "main", "--goal", "later", "--delay", "3600")
     shell.work()
 
-    assert created[0].endswith("may take it in 3600 s")
+    assert created[1].endswith("may take it in 3600 s")
     task = shell.json("list")["tasks"][0]
     assert (task["status"], task["epoch"]) == ("pending", 0)
     assert task["waits_for"].startswith("a worker, not before 20")
@@ -44,14 +48,19 @@ def test_a_delayed_task_is_not_taken_before_its_time(shell: Shell) -> None:
         ),
         (["create", "t", "--agent", "", "--goal", "x"], "agent: must not be empty"),
         (["create", "t", "--agent", "main", "--goal", "x", "--delay", "-1"], "delay_seconds: at least 0"),
-        (["create", "t", "--agent", "main", "--goal", "\udcff"], "task.goal: must not contain a lone surrogate"),
+        (["create", "t", "--agent", "main", "--goal", "\udcff"], "--goal: must not contain a lone surrogate"),
         (["show", "x" * 201], "task_id: at most 200 characters, found 201"),
+        (["create", "t", "--agent", "main", "--goal", ""], "--goal: must not be empty"),
+        (["create", "t", "--agent", "main", "--goal", " \n"], "--goal: must not be blank"),
         (["say", "t", ""], "TEXT: must not be empty"),
+        (["say", "t", "   "], "TEXT: must not be blank"),
+        (["answer", "t", "\t"], "TEXT: must not be blank"),
         (["say", "t", "hi", "--message-id", ""], "--message-id: must not be empty"),
         (["answer", "t", "hi", "--handle", "next-goal"], "is no question; a message is said: noeta tasks say t TEXT"),
         (["event", "t", "paid", "--payload", "{paid}"], '--payload: expected JSON, found "{paid}"'),
         (["event", "t", "paid", "--payload", "NaN"], "JSON has no NaN"),
-        (["event", "t", "paid", "--payload", "9" * 30], "integers fit 64 bits"),
+        (["event", "t", "paid", "--payload", "9" * 30], "--payload: integers fit 64 bits"),
+        (["event", "t", "paid", "--payload", "1e999"], "--payload: must be a finite number, found inf"),
         (["event", "t", "k" * 201], "KIND: at most 200 characters, found 201"),
         (["cancel", "t", "--reason", "\udcff"], "--reason: must not contain a lone surrogate"),
         (["list"], "there is no file"),
@@ -72,7 +81,7 @@ def test_an_unknown_task_is_refused_with_the_way_to_the_known_ones(shell: Shell,
     said = shell.tasks(name, "nobody", *rest)
 
     assert said.code == FAILED
-    assert said.refusal == "noeta: there is no task 'nobody' in this store; `noeta tasks list` shows those there are"
+    assert said.refusal == "noeta: there is no task 'nobody' in this store; those there are: noeta tasks list"
 
 
 @pytest.mark.parametrize("command", [["say", "hi"], ["answer", "yes"], ["event", "k"], ["cancel"], ["close"]])
@@ -94,7 +103,7 @@ def test_a_message_is_heard_once_however_often_its_id_comes(shell: Shell) -> Non
     shell.work(main=chat)
 
     assert shell.done("say", "t", "hi", "--message-id", "m1")[0] == "t has the message as item 1: it may go on now"
-    repeated = "message id m1 was used before: nothing changed"
+    repeated = "message id m1 has this text already: nothing changed"
     assert shell.done("say", "t", "hi", "--message-id", "m1")[0] == repeated
     shell.work(main=chat)
     assert shell.done("say", "t", "hi", "--message-id", "m1")[0] == repeated, "also after it was taken"
@@ -107,10 +116,10 @@ def test_the_question_a_task_waits_on_is_answered_without_its_handle_and_once(sh
     shell.work(main=agent)
 
     assert shell.done("answer", "t", "yes")[0] == "t has the answer as item 1: it may go on now"
-    second = shell.done("answer", "t", "no", "--handle", "question:t:3-0")
+    second = shell.done("answer", "t", "yes", "--handle", "question:t:3-0")
     shell.work(main=agent)
 
-    assert second[0] == "question:t:3-0 has an answer already: nothing changed"
+    assert second[0] == "question:t:3-0 has this answer already: nothing changed"
     finished = [one["event"] for one in shell.json("show", "t")["log"] if one["event"]["type"] == "ToolFinished"]
     assert [one["output"] for one in finished] == ["yes"]
 
@@ -169,7 +178,8 @@ def test_an_event_ends_the_wait_for_its_kind_with_its_payload(shell: Shell) -> N
     assert shell.done("event", "t", "paid", "--payload", '{"cents": 5}', "--event-id", "p1")[0].endswith(
         "as item 2: it may go on now"
     )
-    assert shell.done("event", "t", "paid", "--event-id", "p1")[0] == "event id p1 was used before: nothing changed"
+    again = shell.done("event", "t", "paid", "--payload", '{"cents":5}', "--event-id", "p1")
+    assert again[0] == "event id p1 has this payload already: nothing changed"
     shell.work(main=agent)
     finished = [one["event"] for one in shell.json("show", "t")["log"] if one["event"]["type"] == "ToolFinished"]
     assert [one["output"] for one in finished] == ['{"cents":5}']
