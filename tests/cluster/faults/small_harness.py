@@ -23,6 +23,7 @@ from noeta.chaos.reaper import Reapers, drop_schema
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite that runs in a shell's background ignores it
     dsn, schema, directory = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     with Reapers() as reapers:
         number = reapers.schema(dsn, schema)

@@ -22,7 +22,7 @@ import psycopg
 import pytest
 
 MARK = "NOETA_TEST_MARK"
-LEFT_SECONDS_MAX = 10.0
+LEFT_SECONDS_MAX = 60.0
 START_SECONDS_MAX = 60.0
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
