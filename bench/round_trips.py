@@ -13,8 +13,8 @@ from bench.site import Places
 from bench.wire import Relay
 from noeta.core.events import ModelCalled, TaskCompleted
 from noeta.core.ids import child_id
-from noeta.core.store import Append, Child, Claim, Commit, End, NewTask, Snapshot, Store
-from noeta.core.wake import BACKGROUND, ControlReceived, ExternalEvent
+from noeta.core.store import Append, Child, Claim, Commit, End, NewTask, Snapshot, Store, Suspend
+from noeta.core.wake import BACKGROUND, ControlReceived, ExternalEvent, TimerFired
 
 NAME: Final = "round_trips"
 ONE: Final = Target("at most", 1)
@@ -46,6 +46,7 @@ class Verbs:
             "claim, every queue": lambda: store.claim("bench", None, LEASE_SECONDS),
             "renew": lambda: store.renew(self._held, LEASE_SECONDS),
             "release": lambda: store.release(self._spare),
+            "resume": lambda: store.resume(self._kept),
             "append": lambda: self._append_many(self._held[:1]),
             "append_many": lambda: self._append_many(self._held),
             "append, a child's end": lambda: self._append(self._child, Commit(next=End(TaskCompleted("done")))),
@@ -72,14 +73,16 @@ class Verbs:
         }
 
     def ready(self) -> None:
-        """Outside the count: a claim to give back or to fail, a child of it that runs and one that nobody runs, and
-        tasks to claim or to cancel."""
+        """Outside the count: a claim to give back or to fail, a child of it that runs and one that nobody runs, a kept
+        task whose timer is due, and tasks to claim or to cancel."""
         queue = self._id()  # of its own, so that nothing else is claimed from it
         self._spare = self._claimed(queue)
         children = tuple(self._born(self._spare, number=n) for n in (2, 3))
         self._append(self._spare, Commit((), children=children))
         (self._child,) = self._store.claim("bench", [queue], LEASE_SECONDS).claims
         (self._idle_child,) = {child.id for child in children} - {self._child.task_id}
+        self._kept = self._claimed(self._id())
+        self._append(self._kept, Commit(next=Suspend(TimerFired(0.0), keep=True)))
         self._idle = self._id()
         self._store.create(NewTask(self._idle, "main", "bench", queue="idle"))
         for _ in range(2):

@@ -116,8 +116,8 @@ class RecordingStore(AroundStore):
             case "renew":
                 for claim in args["claims"]:
                     yield self._held(Verb.RENEW, claim)
-            case "release":
-                yield self._held(Verb.RELEASE, args["claim"])
+            case "release" | "resume":
+                yield self._held(Verb(call.verb), args["claim"])
             case "fail":
                 yield self._fail(args["claim"], args["reason"])
             case "post" | "wake":

@@ -99,8 +99,19 @@ def renewed(row: TaskRow, lease: int, now: int, *, ordered: bool) -> tuple[TaskR
     """The lease of a claim that holds, from now on. ``ordered``: an order waits in its inbox, unread."""
     until = now + lease
     after = step(row, Cause.RENEW, Given(worker=row.worker, token=row.token, lease_until=until))
-    timer_due = row.kept and row.ready_at is not None and row.ready_at <= now
-    return after, Renewal(row.id, "held", until, row.inbox_seq, timer_due, now, ordered)
+    return after, Renewal(row.id, "held", until, row.inbox_seq, kept_timer_due(row, now), now, ordered)
+
+
+def kept_timer_due(row: TaskRow, now: int) -> bool:
+    """Whether the instant has come at which a kept task's wait ends by itself: its owner hears of it with a renewal,
+    and nobody but its owner makes an item of it. Keeps: timers-once."""
+    return row.kept and row.ready_at is not None and row.ready_at <= now
+
+
+def resumed(row: TaskRow) -> TaskRow:
+    """A kept task that its owner goes on with, under the same claim and lease; what its timer left is in the inbox by
+    then. One that runs already stays as it is: a repeat is harmless."""
+    return step(row, Cause.RESUME, Given())
 
 
 def must_sweep(*, full: bool, swept_at: int | None, now: int, lease: int) -> bool:

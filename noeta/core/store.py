@@ -192,6 +192,17 @@ class Renewal:
 
 
 @dataclass(frozen=True, slots=True)
+class Resumed:
+    """A kept task runs again. ``now``: the store's instant. ``timer_fired``: the item of this wait's timer, or of its
+    time limit, was put into the inbox; a repeat is told the same. ``inbox_seq`` and ``last_seq`` are the row's."""
+
+    now: int
+    inbox_seq: int
+    last_seq: int
+    timer_fired: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Appended:
     """A durable commit. ``last_seq`` is the task's last entry now; ``first_seq`` .. ``last_seq`` are new (none if
     ``first_seq > last_seq``). ``moved``: the inbox had moved, so the task did not suspend (it is pending, or
@@ -322,6 +333,19 @@ class Store(Protocol):
 
     def release(self, claim: Claim) -> Status:
         """Give the claim back without ending the task: it becomes pending at once. The new status.
+
+        Raises:
+            InvalidLease: the claim is not the task's current one, or its lease is over.
+        """
+        ...
+
+    def resume(self, claim: Claim) -> Resumed:
+        """Go on with a task that waits and whose claim was kept: it runs again under the same epoch, token and lease,
+        which is not extended, and waits for nothing any more.
+
+        If its timer, or its time limit, is due by the store's clock read after the row lock, the stored condition is
+        put into the inbox first, once a wait. Of a task that runs already nothing changes: a repeat is harmless.
+        Keeps: one-writer, timers-once.
 
         Raises:
             InvalidLease: the claim is not the task's current one, or its lease is over.

@@ -104,6 +104,8 @@ class Cause(Enum):
     """Its owner is alive."""
     CONTINUE = "continue"
     """Its owner wrote and goes on."""
+    RESUME = "resume"
+    """Its owner, which kept the claim, goes on."""
     SUSPEND = "suspend"
     """Its owner wrote and waits for something."""
     KEEP = "keep"
@@ -208,6 +210,15 @@ TRANSITIONS: Final[dict[Cause, Transition]] = {
     ),
     Cause.CONTINUE: Transition(
         _OWNED, Shape.RUNNING, "its owner", owner=Keeps.UNCHANGED, ready=Keeps.CLEARED, wake=Keeps.CLEARED
+    ),
+    Cause.RESUME: Transition(
+        _OWNED,
+        Shape.RUNNING,
+        "its owner",
+        owner=Keeps.UNCHANGED,
+        ready=Keeps.CLEARED,
+        wake=Keeps.CLEARED,
+        fires_timer_from=frozenset({Shape.KEPT}),
     ),
     Cause.SUSPEND: Transition(
         _OWNED, Shape.SUSPENDED, "its owner", owner=Keeps.CLEARED, ready=Keeps.GIVEN, wake=Keeps.GIVEN

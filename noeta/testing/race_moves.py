@@ -240,9 +240,13 @@ def _owner_moves(scene: Scene, task: str) -> list[Move]:
     def release(store: Store, stage: Stage, word: str) -> object:
         return store.release(stage.claims[task])
 
+    def resume(store: Store, stage: Stage, word: str) -> object:
+        return store.resume(stage.claims[task])
+
     return [
         Move(f"renew {task}", "renew", (task,), renew, alone=True),
         Move(f"release {task}", "release", (task,), release, alone=True),
+        Move(f"resume {task}", "resume", (task,), resume, alone=True),
         Move(f"fail {task}", "fail", family, fail(3), alone=True),
         Move(f"fail at the bound {task}", "fail", family, fail(1)),
     ]

@@ -108,12 +108,17 @@ THREE_GENERATIONS: Final = ((CHILD, ROOT), (GRANDCHILD, CHILD), (ADOPTED, ROOT))
 def scenes() -> tuple[Scene, ...]:
     """One task in every state; a parent and its children; a root, its child, and what that child bore."""
     limited = ExternalEvent("go", timeout_at=START_SECONDS + 1)
+    far = ExternalEvent("go", timeout_at=START_SECONDS + 1_000)
     return (
         Scene("nothing", lambda store: {}),
         Scene("pending", _pending),
         Scene("running", _running),
         Scene("suspended", lambda store: _suspended(store, Suspend(ExternalEvent("go")))),
-        Scene("kept", lambda store: _suspended(store, Suspend(ExternalEvent("go"), keep=True))),
+        Scene("kept", lambda store: _suspended(store, Suspend(far, keep=True))),
+        Scene(
+            "kept, timer due", lambda store: _suspended(store, Suspend(TimerFired(START_SECONDS + 1), keep=True)), 10
+        ),
+        Scene("kept, time limit over", lambda store: _suspended(store, Suspend(limited, keep=True)), 10),
         Scene("timer due", lambda store: _suspended(store, Suspend(TimerFired(START_SECONDS + 1))), 10),
         Scene("time limit over", lambda store: _suspended(store, Suspend(limited)), 10),
         Scene("lapsed", _running, 100),

@@ -34,6 +34,7 @@ from noeta.testing.contract.endings import EndingsContract
 from noeta.testing.contract.family import FamilyContract
 from noeta.testing.contract.fence import FenceContract
 from noeta.testing.contract.inbox import InboxContract
+from noeta.testing.contract.kept import KeptContract
 from noeta.testing.contract.leases import LeasesContract
 from noeta.testing.contract.orders import OrdersContract
 from noeta.testing.contract.races import RacesContract
@@ -51,6 +52,7 @@ class StoreContract(
     BirthContract,
     ClaimsContract,
     LeasesContract,
+    KeptContract,
     FenceContract,
     InboxContract,
     WaitingContract,
@@ -158,6 +160,7 @@ __all__ = [
     "FamilyContract",
     "FenceContract",
     "InboxContract",
+    "KeptContract",
     "LeasesContract",
     "OrdersContract",
     "RacesContract",

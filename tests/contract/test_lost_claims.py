@@ -31,6 +31,7 @@ from tests.actors import (
 from tests.contract.recovering import LEASE, Journal, finished_well, kinds, last, take
 
 
+@pytest.mark.holds("lost/renewal-refused")
 def test_a_renewal_that_finds_the_claim_taken_cancels_the_step(stage: Stage) -> None:
     """The step stops, and its next write would fail anyway. Keeps: one-writer."""
     claim = stage.running()
@@ -50,6 +51,7 @@ def test_a_renewal_that_finds_the_claim_taken_cancels_the_step(stage: Stage) -> 
     keeper.stop()
 
 
+@pytest.mark.holds("lost/renewal-failing")
 def test_renewals_that_keep_failing_give_the_task_up_by_the_workers_own_clock(stage: Stage) -> None:
     """https://github.com/rails/solid_queue/pull/778"""
     world = SetWorld()
@@ -70,7 +72,7 @@ def test_renewals_that_keep_failing_give_the_task_up_by_the_workers_own_clock(st
     keeper.stop()
 
 
-@pytest.mark.holds("guarantee/reclaimed-cannot-write")
+@pytest.mark.holds("guarantee/reclaimed-cannot-write", "writer/runner-stops", "lost/conflict")
 @pytest.mark.parametrize("occurrence", range(1, 6))
 def test_a_worker_whose_append_is_refused_writes_nothing_more(stage: Stage, occurrence: int) -> None:
     """Keeps: one-writer, effect-at-most-once."""
@@ -96,6 +98,7 @@ def test_a_worker_whose_append_is_refused_writes_nothing_more(stage: Stage, occu
     assert {entry.epoch for entry in stage.page().entries} <= {0, claim.epoch}
 
 
+@pytest.mark.holds("lost/unreachable", "lost/unknown")
 @pytest.mark.parametrize("kind", [Kind.UNAVAILABLE, Kind.LANDED, Kind.NOT_LANDED, Kind.LANDS_LATER])
 @pytest.mark.parametrize("occurrence", range(1, 6))
 def test_after_any_fault_of_any_append_the_next_worker_finishes_the_task(
@@ -120,6 +123,7 @@ def test_after_any_fault_of_any_append_the_next_worker_finishes_the_task(
     finished_well(stage, journal)
 
 
+@pytest.mark.holds("lost/unknown")
 def test_a_late_append_that_lands_before_the_takeover_is_read_by_it(stage: Stage) -> None:
     """Keeps: acked-stays."""
     journal: Journal = []
@@ -136,6 +140,7 @@ def test_a_late_append_that_lands_before_the_takeover_is_read_by_it(stage: Stage
     assert last(stage, ToolFinished) == ToolFinished("3-0", texts.OUTCOME_UNKNOWN, is_error=True, source="unknown")
 
 
+@pytest.mark.holds("lost/unreachable")
 @pytest.mark.parametrize("verb", ["read"])
 def test_a_store_that_cannot_be_read_stops_the_step_and_charges_nobody(stage: Stage, verb: str) -> None:
     agent = engine(Model((says(),)))
@@ -148,6 +153,7 @@ def test_a_store_that_cannot_be_read_stops_the_step_and_charges_nobody(stage: St
     assert drive(store, claim, agent) == "drained"
 
 
+@pytest.mark.holds("lost/unknown-claim")
 @pytest.mark.parametrize("kind", [Kind.LANDED, Kind.LANDS_LATER])
 def test_a_claim_whose_answer_was_lost_is_adopted(stage: Stage, kind: Kind) -> None:
     """Rather than leaving it until the lease runs out. Keeps: acked-stays."""

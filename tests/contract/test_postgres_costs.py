@@ -77,6 +77,7 @@ def crowded(pg_schema: tuple[str, str]) -> Iterator[tuple[PostgresStore, psycopg
         yield store, admin, schema
 
 
+@pytest.mark.holds("writer/pg-claim-index")
 def test_a_claim_does_not_see_idle_tasks_and_far_timers(
     crowded: tuple[PostgresStore, psycopg.Connection[tuple[Any, ...]], str],
 ) -> None:

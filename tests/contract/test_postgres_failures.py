@@ -18,7 +18,7 @@ from noeta.backends.stores.pg_startup import StartupCheck
 from noeta.backends.stores.postgres import PostgresStore
 from noeta.core.errors import BadInput, CommitUnknown, Conflict, InvalidLease, NoetaError, StoreUnavailable
 from noeta.core.events import ModelCalled
-from noeta.core.store import Claim, Commit, NewTask, Post
+from noeta.core.store import Appended, Claim, Commit, NewTask, Post
 from noeta.core.wake import ExternalEvent
 from tests.contract.postgres_stores import QUICK, claimed, open_store, open_wire
 
@@ -155,6 +155,7 @@ def test_a_session_terminated_while_it_waits_for_a_lock_is_unknown_for_a_write(p
         assert type(found[0]) is CommitUnknown
 
 
+@pytest.mark.holds("writer/pg-others-wait")
 def test_a_row_that_stays_locked_is_unavailable_not_unknown(pg_schema: tuple[str, str]) -> None:
     dsn, schema = pg_schema
     with open_store(dsn, schema) as store, psycopg.connect(dsn) as holder:
@@ -165,11 +166,12 @@ def test_a_row_that_stays_locked_is_unavailable_not_unknown(pg_schema: tuple[str
             lambda: store.append(claim, 1, CALLED),
             lambda: store.post("t", GO),
             lambda: store.release(claim),
+            lambda: store.resume(claim),
             lambda: store.fail(claim, "why"),
         ):
             assert type(caught_by(call)) is StoreUnavailable
 
-        assert time.monotonic() - started < 4 * QUICK.deadline_seconds
+        assert time.monotonic() - started < 5 * QUICK.deadline_seconds
         assert store.renew(claim, 60.0)[0].outcome == "busy"  # never waits
         assert store.claim("w", None, 60.0, limit=5).claims == ()
         holder.rollback()
@@ -211,6 +213,57 @@ def test_deadlocks_are_run_again_with_the_same_checks(pg_schema: tuple[str, str]
         assert errors == []
         assert [store.task(task).last_seq for task in ("a", "b")] == [101, 101]
         assert store.retries == 0, "the lock order let a deadlock happen"
+
+
+@pytest.mark.holds("writer/pg-deadlock")
+@pytest.mark.parametrize("taken_over", [False, True])
+def test_an_append_that_a_deadlock_aborted_is_run_again_with_its_checks(
+    pg_schema: tuple[str, str], taken_over: bool
+) -> None:
+    """Somebody who keeps to no order holds the other row, and asks for this one. Keeps: one-writer, acked-stays."""
+    dsn, schema = pg_schema
+    table = sql.Identifier(schema, "task")
+    with open_store(dsn, schema, Settings()) as store, psycopg.connect(dsn) as holder:
+        claim = claimed(store, "a")
+        store.create(NewTask("b", "agent", "goal"))
+        holder.execute("SET deadlock_timeout = '60s'")  # the store's transaction is the one that finds it
+        holder.execute(sql.SQL("SELECT id FROM {} WHERE id = 'b' FOR UPDATE").format(table))
+        answers: list[object] = []
+
+        def post() -> None:
+            try:
+                answers.append(store.append(claim, 1, Commit(CALLED.entries, posts=(Post("b", GO, "k"),))))
+            except NoetaError as error:
+                answers.append(error)
+
+        thread = threading.Thread(target=post)
+        thread.start()
+        wait_until_one_waits(dsn)
+        holder.execute(sql.SQL("SELECT id FROM {} WHERE id = 'a' FOR UPDATE").format(table))
+        if taken_over:
+            holder.execute(sql.SQL("UPDATE {} SET epoch = epoch + 1 WHERE id = 'a'").format(table))
+        holder.commit()
+        thread.join()
+
+        assert store.retries >= 1
+        assert [type(answer) for answer in answers] == [InvalidLease if taken_over else Appended]
+        assert (store.task("a").last_seq, store.task("b").inbox_seq) == ((1, 0) if taken_over else (2, 1))
+
+
+@pytest.mark.holds("writer/pg-skip-locked")
+def test_a_claim_passes_by_a_row_that_somebody_holds(pg_schema: tuple[str, str]) -> None:
+    """It waits for nobody, and takes the next one. Keeps: one-writer."""
+    dsn, schema = pg_schema
+    with open_store(dsn, schema) as store, psycopg.connect(dsn) as holder:
+        for task in ("first", "second"):
+            store.create(NewTask(task, "agent", "goal"))
+        table = sql.Identifier(schema, "task")
+        holder.execute(sql.SQL("SELECT id FROM {} WHERE id = 'first' FOR UPDATE").format(table))
+
+        assert [claim.task_id for claim in store.claim("w1", None, 60.0).claims] == ["second"]
+
+        holder.rollback()
+        assert [claim.task_id for claim in store.claim("w2", None, 60.0).claims] == ["first"]
 
 
 def test_a_missing_right_names_role_and_object(pg_schema: tuple[str, str]) -> None:
@@ -261,7 +314,7 @@ def test_a_store_may_be_made_before_the_server_is_there() -> None:
     assert type(caught_by(lambda: store.tasks())) is StoreUnavailable
 
 
-@pytest.mark.holds("scale/check-inside-the-insert")
+@pytest.mark.holds("scale/check-inside-the-insert", "writer/pg-locks-first")
 def test_a_lease_that_ends_while_the_append_waits_is_over(pg_schema: tuple[str, str]) -> None:
     """The clock is read after the lock. Keeps: one-writer."""
     dsn, schema = pg_schema

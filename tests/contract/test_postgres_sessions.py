@@ -154,7 +154,7 @@ def test_a_session_that_was_reset_prepares_anew(pg_schema: tuple[str, str]) -> N
         assert store.task("t").last_seq == 2
 
 
-@pytest.mark.holds("scale/check-inside-the-insert", "scale/several-hosts")
+@pytest.mark.holds("scale/check-inside-the-insert", "scale/several-hosts", "writer/pg-clock")
 def test_the_clock_is_one_function(pg_schema: tuple[str, str]) -> None:
     """Replace its body, and every instant the store writes and compares follows."""
     dsn, schema = pg_schema
@@ -172,7 +172,7 @@ def test_the_clock_is_one_function(pg_schema: tuple[str, str]) -> None:
 
 WRITES = (
     *("create", "claim", "renew", "release", "append", "append_family", "append_many", "fail", "post", "cancel"),
-    *("wake", "fire_due_timers", "requeue_stale"),
+    *("resume", "wake", "fire_due_timers", "requeue_stale"),
 )
 
 
@@ -279,6 +279,7 @@ def verbs(store: PostgresStore) -> dict[str, Callable[[], object]]:
         "append with post": lambda: append("a", Commit(CALLED.entries, posts=(Post("b", GO, str(seqs["a"])),))),
         "append_many": append_many,
         "keep": lambda: append("kept", keep),
+        "resume": lambda: store.resume(claims["kept"]),
         "claim": lambda: store.claim("w", None, 60.0),
         "renew": lambda: store.renew(list(claims.values()), 60.0),
         "post": lambda: store.post("b", GO),
@@ -319,6 +320,7 @@ def sent(verb: str, claim: Claim) -> list[Value]:
         ],
         "renew": [text_array([claim.task_id]), bigint_array([claim.epoch]), text_array([claim.token]), 60_000_000],
         "release": fence,
+        "resume": fence,
         "append": pg_commits.bind_append(write),
         "append_family": [*pg_commits.bind_append(ends), *pg_commits.bind_family(ends)],
         "append_many": pg_commits.bind_many([lower.lower_commit(claim, 1, CALLED)]),

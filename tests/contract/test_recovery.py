@@ -22,6 +22,7 @@ from noeta.core.events import (
     ToolStarted,
     TurnFailed,
 )
+from noeta.core.model import ProviderError, ToolAnswered
 from noeta.core.task import Status
 from noeta.core.tool import ToolResult
 from noeta.core.wake import NEXT_GOAL, HumanResponseReceived
@@ -45,6 +46,7 @@ from tests.contract.recovering import Journal, calls_pair, kinds, last, take
 # -- durable before it has an effect -----------------------------------------------------------------------
 
 
+@pytest.mark.holds("model/recorded-first")
 def test_a_request_is_in_the_log_before_it_leaves(stage: Stage) -> None:
     """Keeps: calls-pair, same-request."""
     seen: list[Event] = []
@@ -57,6 +59,7 @@ def test_a_request_is_in_the_log_before_it_leaves(stage: Stage) -> None:
     assert called.request_hash == model.requests[0].hash()
 
 
+@pytest.mark.holds("tool/recorded-first")
 def test_a_start_is_in_the_log_before_the_tool_runs(stage: Stage) -> None:
     """Keeps: effect-at-most-once."""
     seen: list[Event] = []
@@ -92,11 +95,13 @@ def test_what_is_known_together_is_committed_together(stage: Stage) -> None:
 # -- a model call cut short --------------------------------------------------------------------------------
 
 
+@pytest.mark.holds("model/left-open", "model/called-again", "model/same-bytes", "model/no-partial-text")
 def test_a_model_call_cut_short_is_made_again_with_the_same_bytes(stage: Stage) -> None:
     """Keeps: same-request."""
     first, second = Model((says(),), before=die), Model((says(),))
     claim = stage.running()
     assert drive(stage.store, claim, engine(first)) is None
+    assert kinds(stage) == ["TaskCreated", "ModelCalled"]
 
     assert drive(stage.store, take(stage, "w2"), engine(second)) == "drained"
 
@@ -105,6 +110,25 @@ def test_a_model_call_cut_short_is_made_again_with_the_same_bytes(stage: Stage) 
     assert [call.attempt for call in called] == [1, 2]
     assert len({call.request_hash for call in called}) == 1
     assert StepAttemptAbandoned(2, "auto_redrive") in stage.events()
+
+
+@pytest.mark.holds("model/provider-retries-apart", "error/provider-counted-once")
+def test_errors_of_the_provider_within_one_call_are_no_attempts_of_it(stage: Stage) -> None:
+    """More of them than calls may be cut short. Keeps: bounded."""
+    errors = [ProviderError("overloaded")] * (texts.MAX_MODEL_ATTEMPTS + 1)
+
+    def refuse(request: object) -> None:
+        if errors:
+            raise errors.pop()
+
+    outcome = drive(
+        stage.store,
+        stage.running(),
+        engine(Model((says("bye"),), before=refuse), attempts=texts.MAX_MODEL_ATTEMPTS + 2),
+    )
+
+    assert (outcome, errors) == ("drained", [])
+    assert kinds(stage) == ["TaskCreated", "ModelCalled", "ModelReplied", "TaskCompleted"]
 
 
 def test_a_changed_agent_says_why_its_request_differs(stage: Stage) -> None:
@@ -118,6 +142,7 @@ def test_a_changed_agent_says_why_its_request_differs(stage: Stage) -> None:
     assert first.engine_hash != second.engine_hash
 
 
+@pytest.mark.holds("model/three-attempts")
 @pytest.mark.parametrize("interactive", [False, True])
 def test_a_model_call_that_kills_its_worker_three_times_fails_the_turn(stage: Stage, interactive: bool) -> None:
     """Keeps: bounded. https://github.com/sidekiq/sidekiq/issues/4633"""
@@ -140,15 +165,18 @@ def test_a_model_call_that_kills_its_worker_three_times_fails_the_turn(stage: St
 # -- a tool call cut short ---------------------------------------------------------------------------------
 
 
+@pytest.mark.holds("tool/left-open", "tool/unknown", "tool/model-looks")
 def test_a_plain_call_cut_short_is_never_run_again_and_the_model_is_told(stage: Stage) -> None:
     """Keeps: effect-at-most-once."""
     journal: Journal = []
     model = Model((asks("pay"), says("I looked")))
     assert drive(stage.store, stage.running(), engine(model, Effect("pay", journal, after=die))) is None
+    assert kinds(stage)[-2:] == ["ModelReplied", "ToolStarted"]
 
     assert drive(stage.store, take(stage, "w2"), engine(model, Effect("pay", journal))) == "drained"
 
     assert journal == [("t:3-0", 1)]
+    assert model.requests[-1].said[-1] == ToolAnswered("3-0", texts.OUTCOME_UNKNOWN, is_error=True)
     assert last(stage, ToolFinished) == ToolFinished(
         "3-0",
         "Interrupted before its result was recorded, so its outcome is unknown — it may have fully, partly, or not "
@@ -158,6 +186,7 @@ def test_a_plain_call_cut_short_is_never_run_again_and_the_model_is_told(stage: 
     )
 
 
+@pytest.mark.holds("tool/decided-in-order", "tool/looks-up", "tool/same-key", "tool/key-for-outside")
 def test_a_call_whose_tool_looks_the_outcome_up_is_not_run_again(stage: Stage) -> None:
     """The look-up comes before all else, with the key the run had. Keeps: effect-at-most-once."""
     journal: Journal = []
@@ -175,6 +204,7 @@ def test_a_call_whose_tool_looks_the_outcome_up_is_not_run_again(stage: Stage) -
     assert last(stage, ToolFinished) == ToolFinished("3-0", "paid once", source="recovered")
 
 
+@pytest.mark.holds("tool/decided-in-order", "tool/same-key")
 @pytest.mark.parametrize("broken", [False, True])
 def test_a_look_up_that_cannot_tell_leaves_it_to_the_next_rule(stage: Stage, broken: bool) -> None:
     journal: Journal = []
@@ -192,6 +222,7 @@ def test_a_look_up_that_cannot_tell_leaves_it_to_the_next_rule(stage: Stage, bro
     assert len(journal) == 1
 
 
+@pytest.mark.holds("tool/retry-safe", "tool/key-for-outside")
 def test_a_retry_safe_call_is_started_again(stage: Stage) -> None:
     journal: Journal = []
     model = Model((asks("read"), says()))
@@ -203,6 +234,7 @@ def test_a_retry_safe_call_is_started_again(stage: Stage) -> None:
     assert last(stage, ToolFinished) == ToolFinished("3-0", "read ran as start 2")
 
 
+@pytest.mark.holds("tool/three-starts")
 def test_a_retry_safe_call_that_kills_its_worker_is_started_three_times(stage: Stage) -> None:
     """Keeps: bounded."""
     journal: Journal = []
@@ -292,6 +324,7 @@ def test_a_nul_in_an_error_does_not_stop_the_error_from_being_recorded(stage: St
 # -- every crash point -------------------------------------------------------------------------------------
 
 
+@pytest.mark.holds("recovery/is-folding", "recovery/two-things", "tool/at-most-once", "outcome/crash-is-no-error")
 @pytest.mark.parametrize("retry_safe", [False, True])
 def test_a_death_at_any_point_is_recovered_from(stage: Stage, retry_safe: bool) -> None:
     """Killed at the n-th point, for every n, until a run completes. Keeps: effect-at-most-once, calls-pair."""
@@ -316,6 +349,7 @@ def test_a_death_at_any_point_is_recovered_from(stage: Stage, retry_safe: bool) 
     assert n > 15, "the run passed next to no points"
 
 
+@pytest.mark.holds("tool/at-most-once")
 def test_a_death_while_recovering_is_recovered_from(stage: Stage) -> None:
     """Killed again at the n-th point of the recovery, for every n. Keeps: effect-at-most-once."""
     n = 0

@@ -51,6 +51,7 @@ WRITES: dict[str, Callable[[Store, Claim], object]] = {
     "claim": lambda store, claim: store.claim("w2", None, 60.0),
     "renew": lambda store, claim: store.renew(claim, 60.0),
     "release": lambda store, claim: store.release(claim),
+    "resume": lambda store, claim: store.resume(claim),
     "append": lambda store, claim: store.append(claim, 1, Commit((ToolFinished("2-0", "x"),))),
     "post": lambda store, claim: store.post("t", ExternalEvent("e")),
     "fire_due_timers": lambda store, claim: store.fire_due_timers(),

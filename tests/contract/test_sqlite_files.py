@@ -271,6 +271,7 @@ def test_a_checkpoint_is_made_while_nobody_else_can_commit(path: Path) -> None:
     assert all(seen)
 
 
+@pytest.mark.holds("writer/sqlite-immediate")
 def test_the_clock_is_read_under_the_lock(path: Path) -> None:
     """Every verb that reads it; otherwise a writer that waited would judge a lease by an instant before its wait.
 

@@ -27,7 +27,7 @@ def listen(process: OtherProcess, heard: list[str]) -> None:
             process.kill()
 
 
-@pytest.mark.holds("scale/two-processes-on-sqlite", "means/postgres-for-hosts")
+@pytest.mark.holds("scale/two-processes-on-sqlite", "means/postgres-for-hosts", "writer/sqlite-immediate")
 @pytest.mark.parametrize("victims", [0, 1], ids=["all live", "one is killed"])
 def test_processes_on_one_file_lose_nothing_and_share_no_task(tmp_path: Path, victims: int) -> None:
     """Keeps: one-writer, epochs-rise, gapless-log, acked-stays."""

@@ -17,8 +17,8 @@ from noeta.backends.stores.sql_loader import load_statements
 from noeta.backends.stores.sqlite import SqliteStore
 from noeta.backends.stores.sqlite_schema import SCHEMA, STORE, load_names
 from noeta.core.events import ToolFinished
-from noeta.core.store import Claim, Commit, NewTask
-from noeta.core.wake import ControlReceived, ExternalEvent
+from noeta.core.store import Claim, Commit, NewTask, Suspend
+from noeta.core.wake import ControlReceived, ExternalEvent, TimerFired
 from noeta.testing.clock import ManualClock
 from tests.contract.sqlite_files import claimed, opened
 
@@ -144,6 +144,8 @@ def verbs(store: SqliteStore, clock: ManualClock) -> dict[str, Callable[[], obje
         "claim in queues": lambda: store.claim("w", ["q0", "q1"], LEASE),
         "renew": lambda: store.renew(held, LEASE),
         "append": lambda: store.append(held[0], 1, Commit((ToolFinished("2-0", "x"),))),
+        "keep": lambda: store.append(held[0], 2, Commit(next=Suspend(TimerFired(0.0), keep=True))),
+        "resume": lambda: store.resume(held[0]),
         "post": lambda: store.post("held0", ExternalEvent("e"), "key"),
         "wake": lambda: store.wake("held0", ExternalEvent("f")),
         "timers": store.fire_due_timers,

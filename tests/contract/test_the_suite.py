@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from itertools import pairwise
 
+import pytest
+
 from noeta.testing.store_contract import DIFFERENCES, ContractTests, StoreContract
 
 PROMISES = {
@@ -29,6 +31,7 @@ PARTS = [part for part in StoreContract.__mro__ if part not in (object, Contract
 TESTS = [(name, test) for part in PARTS for name, test in vars(part).items() if name.startswith("test_")]
 
 
+@pytest.mark.holds("writer/contract")
 def test_no_part_hides_a_test_of_another() -> None:
     names = Counter(name for name, _ in TESTS)
 
@@ -36,6 +39,7 @@ def test_no_part_hides_a_test_of_another() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
+@pytest.mark.holds("writer/contract")
 def test_every_promise_of_the_store_is_tested_and_no_other_is_named() -> None:
     named: set[str] = set()
     for _, test in TESTS:

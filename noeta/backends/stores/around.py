@@ -23,6 +23,7 @@ from noeta.core.store import (
     NewTask,
     Posted,
     Renewal,
+    Resumed,
     Snapshot,
     Store,
 )
@@ -36,6 +37,7 @@ WRITE_VERBS: Final = (
     "claim",
     "renew",
     "release",
+    "resume",
     "append",
     "append_many",
     "post",
@@ -96,6 +98,9 @@ class AroundStore:
 
     def release(self, claim: Claim) -> Status:
         return self.around(Call("release", claim.task_id, {"claim": claim}), lambda: self.inner.release(claim))
+
+    def resume(self, claim: Claim) -> Resumed:
+        return self.around(Call("resume", claim.task_id, {"claim": claim}), lambda: self.inner.resume(claim))
 
     def append(self, claim: Claim, expected_seq: int, commit: Commit) -> Appended:
         return self.around(

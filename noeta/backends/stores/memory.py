@@ -38,6 +38,7 @@ from noeta.core.store import (
     NewTask,
     Posted,
     Renewal,
+    Resumed,
     Snapshot,
     UnreadItem,
     claim_from_row,
@@ -155,6 +156,15 @@ class MemoryStore:
             task = self._fenced(claim, now)
             task.row = step(task.row, Cause.RELEASE, Given(ready_at=now))
             return task.row.status
+
+    def resume(self, claim: Claim) -> Resumed:
+        with self._lock:
+            now = self._now()
+            task = self._fenced(claim, now)
+            if rules.kept_timer_due(task.row, now):
+                self._store_timer(task, now)
+            row = task.row = rules.resumed(task.row)
+            return Resumed(now, row.inbox_seq, row.last_seq, timer_key(row.id, row.last_seq) in task.keys)
 
     # -- the one commit ------------------------------------------------------------------------------------
 

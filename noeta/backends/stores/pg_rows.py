@@ -10,7 +10,7 @@ import msgspec
 from noeta.backends.stores.pg_connection import Row
 from noeta.core import codec, limits
 from noeta.core.errors import UnknownTask
-from noeta.core.store import Claim, Claims, LogPage, Posted, Renewal, UnreadItem
+from noeta.core.store import Claim, Claims, LogPage, Posted, Renewal, Resumed, UnreadItem
 from noeta.core.task import Status, TaskRow
 
 ClaimAnswer = tuple[str, str, int, int, int, int, int, int, str, str | None, str | None]
@@ -71,6 +71,12 @@ def renewals(row: Row, asked: Sequence[Claim]) -> list[Renewal]:
         )
         for place, (claim, held) in enumerate(zip(asked, _renewals.decode(_given(row[1])), strict=True))
     ]
+
+
+def resumed(row: Row) -> Resumed:
+    """What a claim that holds is told."""
+    _, _, now, inbox_seq, last_seq, timer_fired = row
+    return Resumed(integer(now), integer(inbox_seq), integer(last_seq), boolean(timer_fired))
 
 
 def posted(task_id: str, row: Row) -> Posted:

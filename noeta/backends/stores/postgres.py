@@ -52,6 +52,7 @@ from noeta.core.store import (
     NewTask,
     Posted,
     Renewal,
+    Resumed,
     Snapshot,
 )
 from noeta.core.task import FAIL_ATTEMPTS_MAX, FAIL_BACKOFF, TAKEOVER_BACKOFF, Status, TaskRow
@@ -193,6 +194,11 @@ class PostgresStore:
         row = self._write("release", claim.task_id, claim.epoch, claim.token)
         _check_fence(claim, row)
         return Status(pg_rows.text(row[0]))
+
+    def resume(self, claim: Claim) -> Resumed:
+        row = self._write("resume", claim.task_id, claim.epoch, claim.token)
+        _check_fence(claim, row)
+        return pg_rows.resumed(row)
 
     def fire_due_timers(self, *, limit: int = 100, now: float | None = None) -> tuple[str, ...]:
         lower.check_count("limit", limit, limits.PAGE_ENTRIES_MAX)

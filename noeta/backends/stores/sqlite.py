@@ -40,6 +40,7 @@ from noeta.core.store import (
     NewTask,
     Posted,
     Renewal,
+    Resumed,
     Snapshot,
     claim_from_row,
 )
@@ -154,6 +155,10 @@ class SqliteStore:
             after = step(row, Cause.RELEASE, Given(ready_at=tables.now))
             tables.put(row, after)
             return after.status
+
+    def resume(self, claim: Claim) -> Resumed:
+        with self._writing() as tables:
+            return sqlite_verbs.resume(tables, claim)
 
     def fire_due_timers(self, *, limit: int = 100, now: float | None = None) -> tuple[str, ...]:
         lower.check_count("limit", limit, limits.PAGE_ENTRIES_MAX)

@@ -9,8 +9,9 @@ from noeta.backends.stores.sqlite_rows import known
 from noeta.backends.stores.sqlite_tables import Tables
 from noeta.core import rules
 from noeta.core.errors import BadInput, Conflict, NoetaError, UnknownTask
+from noeta.core.ids import timer_key
 from noeta.core.lower import CASCADE_BODY, CASCADE_KEY, LoweredItem, LoweredTask, Write, lower_cancel
-from noeta.core.store import Appended, Claim, Posted, Renewal
+from noeta.core.store import Appended, Claim, Posted, Renewal, Resumed
 from noeta.core.task import Status, TaskRow
 from noeta.core.wake import ANY_WAIT, ControlReceived
 
@@ -49,6 +50,16 @@ def fenced(tables: Tables, claim: Claim) -> TaskRow:
     if not rules.holds(row, claim, tables.now):
         raise rules.lost(row, claim)
     return row
+
+
+def resume(tables: Tables, claim: Claim) -> Resumed:
+    """The owner of a kept task goes on. Keeps: one-writer, timers-once."""
+    before = fenced(tables, claim)
+    row = tables.add_timer(before, tables.now) if rules.kept_timer_due(before, tables.now) else before
+    after = rules.resumed(row)
+    tables.put(before, after)
+    fired = tables.number_of_key(after.id, timer_key(after.id, after.last_seq)) is not None
+    return Resumed(tables.now, after.inbox_seq, after.last_seq, fired)
 
 
 def applied_or_refused(tables: Tables, claim: Claim, write: Write) -> Appended | NoetaError:

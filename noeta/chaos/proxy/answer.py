@@ -14,9 +14,10 @@ from noeta.chaos.proxy import messages
 from noeta.chaos.proxy.frames import Frame
 from noeta.chaos.proxy.session import IDLE, Commit
 
-WROTE: Final = frozenset({"created", "stored", "landed", "pending", "terminal", "cancelled"})
+WROTE: Final = frozenset({"created", "stored", "landed", "pending", "terminal", "cancelled", "resumed"})
 WROTE_NOTHING: Final = frozenset(
     {"lost", "unknown", "moved_log", "taken", "other_child", "other", "repeat", "ended", "older", "again", "kin"}
+    | {"running"}
 )
 """The words of ``o_outcome`` in the store's functions (`backends/stores/sql/postgres/`)."""
 

@@ -10,7 +10,9 @@ from typing import Final
 
 from noeta.chaos.schedule import ANY_COMMIT
 
-TASK_FIRST: Final = frozenset({"create", "append", "release", "fail", "post", "wake", "cancel", "put_snapshot"})
+TASK_FIRST: Final = frozenset(
+    {"create", "append", "release", "resume", "fail", "post", "wake", "cancel", "put_snapshot"}
+)
 """Verbs whose first value is the id of their task."""
 
 PROCESS_WIDE: Final = "renew"

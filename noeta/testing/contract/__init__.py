@@ -16,6 +16,7 @@ PARTS: Final = (
     "family",
     "fence",
     "inbox",
+    "kept",
     "leases",
     "orders",
     "races",

@@ -233,6 +233,7 @@ UNKNOWN: Final[dict[str, Attempt]] = {
     "wake": lambda stage, claim: stage.store.wake("nobody", A_MESSAGE),
     "append": lambda stage, claim: stage.store.append(replace(claim, task_id="nobody"), 1, Commit()),
     "release": lambda stage, claim: stage.store.release(replace(claim, task_id="nobody")),
+    "resume": lambda stage, claim: stage.store.resume(replace(claim, task_id="nobody")),
     "fail": lambda stage, claim: stage.store.fail(replace(claim, task_id="nobody"), "x"),
     "put_snapshot": lambda stage, claim: stage.store.put_snapshot("nobody", Snapshot(1, "v", b"")),
     "get_snapshot": lambda stage, claim: stage.store.get_snapshot("nobody", "v"),

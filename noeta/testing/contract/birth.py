@@ -40,6 +40,7 @@ class BirthContract(ContractTests):
         assert entry.event == TaskCreated("agent", "do it", interactive=True)
         assert (entry.seq, entry.epoch, entry.at) == (1, 0, stage.now)
 
+    @holds("writer/claimable")
     def test_a_delayed_task_is_not_claimable_before_its_time(self, stage: Stage) -> None:
         """A task that merely waits is started once, however long. Keeps: timers-once.
 

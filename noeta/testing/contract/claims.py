@@ -19,7 +19,7 @@ class ClaimsContract(ContractTests):
         assert (taken.claims, taken.timers_fired, taken.stale_requeued) == ((), (), ())
         assert taken.now == stage.now
 
-    @holds("status/running", "guarantee/lease-while-it-runs")
+    @holds("status/running", "guarantee/lease-while-it-runs", "writer/claim")
     def test_a_claim_names_the_owner_raises_the_epoch_and_sets_the_lease(self, stage: Stage) -> None:
         """Keeps: epochs-rise."""
         stage.create(queue="q")
@@ -116,6 +116,7 @@ class ClaimsContract(ContractTests):
         assert [row.id for row in stage.store.tasks(token="attempt 2")] == ["c"]
         assert stage.store.tasks(token="attempt 3") == ()
 
+    @holds("writer/claimable")
     def test_a_waiting_task_without_a_timer_is_never_claimable(self, stage: Stage) -> None:
         """Keeps: waiting-is-free."""
         stage.suspended()
@@ -138,6 +139,7 @@ class ClaimsContract(ContractTests):
 
     # -- takeovers -----------------------------------------------------------------------------------------
 
+    @holds("writer/lease-is-timing")
     def test_a_lease_holds_until_its_last_microsecond(self, stage: Stage) -> None:
         """Keeps: one-writer."""
         stage.running()
@@ -148,7 +150,7 @@ class ClaimsContract(ContractTests):
 
         assert stage.claim("w2").worker == "w2"
 
-    @holds("wake/stale-sweep")
+    @holds("wake/stale-sweep", "writer/claimable-lapsed", "writer/contract-lapsed")
     def test_a_lapsed_lease_is_taken_over_under_a_new_epoch(self, stage: Stage) -> None:
         """Keeps: epochs-rise."""
         old = stage.running()
@@ -176,6 +178,7 @@ class ClaimsContract(ContractTests):
         assert (new.worker, new.epoch) == (old.worker, old.epoch + 1)
         assert new.lease_id != old.lease_id
 
+    @holds("writer/claimable-lapsed")
     def test_a_lapsed_kept_claim_is_taken_over(self, stage: Stage) -> None:
         stage.suspended(keep=True)
         stage.clock.advance(LEASE - ONE_MICRO)
@@ -187,6 +190,7 @@ class ClaimsContract(ContractTests):
         assert (claim.cause, claim.epoch, claim.takeovers) == ("kept", 2, 1)
         assert (stage.row().status, stage.row().wake_on) == (Status.RUNNING, None)
 
+    @holds("writer/contract-kept")
     def test_a_kept_wait_stays_with_its_claim(self, stage: Stage) -> None:
         """Neither its timer nor its items make it claimable for others: its owner hears of them."""
         stage.suspended(wake_on=stage.timer(1), keep=True)

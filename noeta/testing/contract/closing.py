@@ -27,6 +27,7 @@ RIVALS: Final[dict[str, Rival]] = {
     "put back": lambda store, claim: store.append(claim, 1, Commit((ModelCalled("h", 1),), PutBack(1))),
     "go on": lambda store, claim: store.append(claim, 1, Commit((ModelCalled("h", 1),))),
     "release": lambda store, claim: store.release(claim),
+    "resume": lambda store, claim: store.resume(claim),
     "fail": lambda store, claim: store.fail(claim, "boom"),
     "fail for good": lambda store, claim: store.fail(claim, "boom", retryable=False),
     "renew": lambda store, claim: store.renew(claim, LEASE),

@@ -94,6 +94,7 @@ class EndingsContract(ContractTests):
         stage.clock.advance(fail_backoff(1) / 1e6)
         assert stage.claim().fail_attempts == 1
 
+    @holds("error/any-other")
     def test_at_the_bound_the_log_says_why_the_task_failed(self, stage: Stage) -> None:
         """Keeps: bounded, row-agrees. (Elsewhere such an end leaves no entry.)"""
         stage.create()

@@ -42,7 +42,7 @@ def end(stage: Stage, id: str, entry: Ending = DONE) -> None:
 
 
 class FamilyContract(ContractTests):
-    @holds("subtask/ordinary-task")
+    @holds("subtask/ordinary-task", "tool/children-with-result")
     def test_a_child_is_born_with_the_commit_that_records_its_call(self, stage: Stage) -> None:
         """Keeps: children-once."""
         claim = stage.running(queue="q")
@@ -66,6 +66,7 @@ class FamilyContract(ContractTests):
         assert born == TaskCreated("helper", "deeper", False, CHILD.id, None, "t", 2)
         assert stage.row(deeper.id).parent == CHILD.id
 
+    @holds("writer/refused-writes-nothing", "tool/clean-up", "tool/children-crash")
     def test_a_refused_commit_leaves_no_child(self, stage: Stage) -> None:
         """Keeps: children-once."""
         claim = stage.running()
@@ -82,6 +83,7 @@ class FamilyContract(ContractTests):
 
         assert (child.task_id, child.parent, child.group) == (CHILD.id, "t", "g")
 
+    @holds("tool/children-ids")
     @pytest.mark.parametrize("id", ["t", "other.2-0.0", "t2.2-0.0", "x"])
     def test_a_childs_id_is_derived_from_its_parents(self, stage: Stage, id: str) -> None:
         claim = stage.running()
@@ -206,6 +208,7 @@ class FamilyContract(ContractTests):
         with stage.nothing_changes(), pytest.raises(Conflict):
             stage.append(claim, posts=(Post("other", A_MESSAGE, "k"),), expected_seq=9)
 
+    @holds("tool/key-for-posts")
     def test_a_repeated_post_is_dropped_and_not_refused(self, stage: Stage) -> None:
         """Keeps: taken-once."""
         stage.suspended("other")

@@ -88,6 +88,7 @@ class FenceContract(ContractTests):
 
         assert (appended.first_seq, appended.last_seq, stage.row().last_seq) == (2, 1, 1)
 
+    @holds("writer/expected-seq", "writer/refused-writes-nothing")
     @pytest.mark.parametrize("expected_seq", [0, 1, 3, 99])
     def test_an_append_that_does_not_know_the_end_of_the_log_is_refused(self, stage: Stage, expected_seq: int) -> None:
         """Keeps: gapless-log, one-writer."""
@@ -100,7 +101,12 @@ class FenceContract(ContractTests):
         assert "'t'" in str(refused.value)
         assert str(expected_seq) in str(refused.value)
 
-    @holds("guarantee/reclaimed-cannot-write")
+    @holds(
+        "guarantee/reclaimed-cannot-write",
+        "writer/refused-writes-nothing",
+        "writer/enforced",
+        "writer/contract-lapsed",
+    )
     def test_the_old_owner_writes_nothing_after_a_takeover(self, stage: Stage) -> None:
         """Keeps: one-writer."""
         old = stage.running()
@@ -110,6 +116,7 @@ class FenceContract(ContractTests):
         with stage.nothing_changes(), pytest.raises(InvalidLease):
             stage.append(old, CALLED)
 
+    @holds("writer/fence")
     def test_an_epoch_that_wrote_is_never_written_under_again(self, stage: Stage) -> None:
         """The newest entry never goes back to an older owner. Keeps: gapless-log, epochs-rise.
 
@@ -127,6 +134,7 @@ class FenceContract(ContractTests):
         epochs = [entry.epoch for entry in stage.page().entries]
         assert epochs == sorted(epochs)
 
+    @holds("writer/epoch-and-lease")
     def test_a_lease_that_is_over_writes_nothing_even_if_nobody_took_the_task(self, stage: Stage) -> None:
         """Keeps: one-writer."""
         claim = stage.running()
@@ -145,6 +153,7 @@ class FenceContract(ContractTests):
 
         assert stage.row().lease_until == claim.lease_until
 
+    @holds("writer/claims-first", "writer/epoch-and-lease", "writer/fence")
     def test_another_token_or_epoch_is_another_owner(self, stage: Stage) -> None:
         """Keeps: one-writer."""
         claim = stage.running()
@@ -164,6 +173,7 @@ class FenceContract(ContractTests):
 
         assert stage.row().last_seq == 2
 
+    @holds("writer/claims-first", "writer/epoch-and-lease")
     def test_a_released_claim_writes_nothing(self, stage: Stage) -> None:
         claim = stage.running()
         stage.store.release(claim)
@@ -210,7 +220,7 @@ class FenceContract(ContractTests):
 
     # -- items ---------------------------------------------------------------------------------------------
 
-    @holds("wake/release-consumes")
+    @holds("wake/release-consumes", "outcome/wake-recovery-error")
     def test_an_item_is_taken_by_the_append_that_records_it(self, stage: Stage) -> None:
         """Keeps: taken-once."""
         claim = stage.running()
@@ -221,6 +231,7 @@ class FenceContract(ContractTests):
         assert stage.unread() == ()
         assert stage.row().inbox_seq == 1
 
+    @holds("outcome/wake-recovery-error")
     @pytest.mark.parametrize("number", [1, 2, 2**63 - 1])
     def test_an_item_that_is_not_unread_cannot_be_taken(self, stage: Stage, number: int) -> None:
         """Keeps: taken-once."""

@@ -11,6 +11,7 @@ from noeta.core.events import TaskCompleted
 from noeta.core.store import End, Renewal
 from noeta.core.task import Status
 from noeta.core.wake import ExternalEvent
+from noeta.testing.contract.holds import holds
 from noeta.testing.contract.stage import A_MESSAGE, LEASE, LEASE_MICROS, ONE_MICRO, ContractTests, Stage
 
 
@@ -26,6 +27,7 @@ class LeasesContract(ContractTests):
         assert renewal == Renewal("t", "held", until, inbox_seq=1, timer_due=False, now=stage.now)
         assert stage.row().lease_until == until
 
+    @holds("writer/renew")
     def test_a_renewal_changes_nothing_but_the_lease(self, stage: Stage) -> None:
         claim = stage.running()
         before = stage.row()
@@ -35,6 +37,7 @@ class LeasesContract(ContractTests):
 
         assert stage.row() == replace(before, lease_until=stage.now + LEASE_MICROS)
 
+    @holds("writer/renew")
     def test_renewals_in_time_keep_a_task_for_ever(self, stage: Stage) -> None:
         """https://github.com/janbjorge/pgqueuer/issues/430"""
         claim = stage.running()
@@ -134,6 +137,7 @@ class LeasesContract(ContractTests):
 
     # -- release -------------------------------------------------------------------------------------------
 
+    @holds("writer/release")
     def test_a_released_task_is_pending_at_once_under_the_same_epoch(self, stage: Stage) -> None:
         claim = stage.running()
         stage.clock.advance(1)
@@ -145,6 +149,7 @@ class LeasesContract(ContractTests):
         assert (row.worker, row.token, row.lease_until, row.takeovers) == (None, None, None, 0)
         assert stage.claim("w2").epoch == claim.epoch + 1
 
+    @holds("lost/shutdown-kept")
     def test_a_released_kept_task_may_be_claimed_at_once(self, stage: Stage) -> None:
         claim = stage.suspended(keep=True)
 

@@ -31,7 +31,7 @@ TRIES = 1_000
 
 
 class RacesContract(ContractTests):
-    @holds("scale/one-host")
+    @holds("scale/one-host", "writer/pg-skip-locked")
     @pytest.mark.parametrize(("workers", "tasks"), [(4, 40), (8, 8)])
     def test_many_workers_never_take_a_task_twice(self, stage: Stage, workers: int, tasks: int) -> None:
         """Keeps: one-writer."""
@@ -80,6 +80,7 @@ class RacesContract(ContractTests):
             assert [(claim.task_id, claim.epoch) for claim in taken] == [(f"t{n}", old.epoch + 1)]
             assert stage.row(f"t{n}").takeovers == 1
 
+    @holds("writer/two-conditions")
     def test_of_two_appends_at_one_seq_one_lands(self, stage: Stage) -> None:
         """Keeps: one-writer, gapless-log."""
         claim = stage.running(lease=3_600)
@@ -97,7 +98,13 @@ class RacesContract(ContractTests):
             assert stage.events()[-1] == commits[winner].entries[0]
         assert stage.row().last_seq == ROUNDS + 1
 
-    @holds("scale/several-hosts")
+    @holds(
+        "scale/several-hosts",
+        "writer/two-conditions",
+        "writer/frozen",
+        "writer/contract-racing",
+        "writer/wrong-guess",
+    )
     def test_two_racing_runners_never_both_append(self, stage: Stage) -> None:
         """An old owner that wakes up and its successor write at the same time. Keeps: one-writer.
 
@@ -257,7 +264,7 @@ class RacesContract(ContractTests):
         assert outcomes["stored"] + outcomes["ended"] == sent
         assert stop.wait(DEADLINE_SECONDS)
 
-    @holds("scale/one-host")
+    @holds("scale/one-host", "writer/enforced")
     def test_every_interleaving_of_two_workers_keeps_the_log_in_epoch_order(self, stage: Stage) -> None:
         """Both claim, write and lose the task again and again while time runs. Keeps: gapless-log, one-writer."""
         stage.create()

@@ -14,7 +14,7 @@ class SweepsContract(ContractTests):
         stage.create("pending")
         assert stage.store.requeue_stale() == ()
 
-    @holds("wake/stale-sweep")
+    @holds("wake/stale-sweep", "stopping/reclaimed")
     def test_a_lapsed_task_is_put_back_and_the_takeover_counted(self, stage: Stage) -> None:
         claim = stage.running(queue="q")
         stage.clock.advance(LEASE - ONE_MICRO)

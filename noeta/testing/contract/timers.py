@@ -41,6 +41,7 @@ class TimersContract(ContractTests):
         row = stage.row()
         assert (row.status, row.ready_at, row.wake_on, row.inbox_seq) == (Status.PENDING, stage.now, None, 1)
 
+    @holds("writer/claimable")
     def test_a_claim_needs_no_sweep_to_take_a_due_timer(self, stage: Stage) -> None:
         """Keeps: never-stuck."""
         condition = stage.timer(5)

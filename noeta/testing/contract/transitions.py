@@ -86,6 +86,12 @@ DRIVERS: Final[dict[Cause, Driver]] = {
     Cause.CONTINUE: Driver(
         lambda stage, claim: stage.append(claim, CALLED), lambda stage, before: Given(), _one_entry, wait=1.0
     ),
+    Cause.RESUME: Driver(  # the kept task waits for a timer
+        lambda stage, claim: stage.store.resume(claim),
+        lambda stage, before: Given(),
+        lambda before: _one_item(before) if before.shape is Shape.KEPT else {},
+        wait=10.0,
+    ),
     Cause.SUSPEND: Driver(
         lambda stage, claim: stage.append(claim, TaskSuspended(A_WAIT), next=Suspend(A_WAIT)),
         lambda stage, before: Given(wake_on=A_WAIT, wake_key="human:next-goal", wake_missing=1),

@@ -166,6 +166,7 @@ class WaitingContract(ContractTests):
         )
         assert row.wake_on == A_WAIT
 
+    @holds("writer/contract-kept")
     def test_the_owner_of_a_kept_wait_goes_on_under_the_same_claim(self, stage: Stage) -> None:
         claim = stage.suspended(keep=True)
         stage.store.wake("t", A_MESSAGE)

@@ -151,7 +151,7 @@ class CommitRules(Example):
         self.advance_to(made, row.ready_at - made.pick((0, 0, 0, 1)))
         if row.shape is Shape.KEPT:
             kept = [claim for claim in self._pair.claims if (claim.task_id, claim.epoch) == (row.id, row.epoch)]
-            self.do(made, call("renew", kept[-1], 60.0))
+            self.do(made, call("renew", kept[-1], 60.0) if made.chance(2) else call("resume", kept[-1]))
         elif made.chance(2):
             self.do(made, call("fire_due_timers"))
         else:

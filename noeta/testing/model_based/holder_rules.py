@@ -23,7 +23,7 @@ from noeta.testing.model_based.material import Material, forged
 
 
 class HolderRules(Example):
-    """Renew, release, fail, lapse, forge."""
+    """Renew, release, resume, fail, lapse, forge."""
 
     @precondition(lambda self: self._pair.claims)
     @rule(data=DATA)
@@ -40,6 +40,16 @@ class HolderRules(Example):
         made = self.material(data)
         if held := self.hold(made):
             self.do(made, call("release", made.pick(held)))
+
+    @rule(data=DATA)
+    def resumes(self, data: st.DataObject) -> None:
+        """A kept task first, where there is one; now and then again, as after an unknown outcome."""
+        made = self.material(data)
+        if not (held := self.hold(made)):
+            return
+        claim = made.pick([claim for claim in held if self.page(claim).row.kept] or held)
+        for _ in range(made.pick((1, 1, 2))):
+            self.do(made, call("resume", claim))
 
     @rule(data=DATA)
     def fails(self, data: st.DataObject) -> None:
@@ -105,12 +115,12 @@ class HolderRules(Example):
 
     def _own(self, made: Material, claim: Claim, page: LogPage) -> None:
         """One of the verbs that need a claim."""
-        match made.pick(("append", "renew", "release", "fail")):
+        match made.pick(("append", "renew", "release", "resume", "fail")):
             case "append":
                 self.append(made, claim, made.commit(page, Continue(), made.entries(page)))
             case "renew":
                 self.do(made, call("renew", claim, 60.0))
-            case "release":
-                self.do(made, call("release", claim))
+            case "release" | "resume" as verb:
+                self.do(made, call(verb, claim))
             case _:
                 self.do(made, call("fail", claim, "boom"))

@@ -18,6 +18,7 @@ from noeta.core.store import (
     Posted,
     PutBack,
     Renewal,
+    Resumed,
     Suspend,
 )
 from noeta.core.task import Shape
@@ -37,6 +38,9 @@ REQUIRED: Final = (
     "lapsed lease put back by a sweep",
     "renewal lost",
     "kept timer due at a renewal",
+    "kept task resumed",
+    "kept task resumed, its timer due",
+    "resume of a task that runs",
     "stale claim refused",
     "log moved: refused",
     "item not unread: refused",
@@ -84,6 +88,10 @@ def situations(
         case Posted():
             yield from _of_post(str(step.arguments[0]), answer, before)
             yield from of_an_order(step, answer, before)
+        case Resumed():
+            (claim,) = step.arguments
+            assert isinstance(claim, Claim)
+            yield _of_resume(before[claim.task_id], answer)
         case Failed():
             ended = answer.status.value == "terminal"
             if not ended:
@@ -128,6 +136,13 @@ def _of_post(task: str, answer: Posted, before: Mapping[str, LogPage]) -> Iterat
         yield f"item for a {page.row.shape.value} task"
     if answer.made_ready:
         yield "wait ended by an item"
+
+
+def _of_resume(page: LogPage, answer: Resumed) -> str:
+    if not page.row.kept:
+        return "resume of a task that runs"
+    fired = answer.inbox_seq > page.row.inbox_seq
+    return "kept task resumed, its timer due" if fired else "kept task resumed"
 
 
 def _of_several(step: Call, answer: tuple[object, ...], before: Mapping[str, LogPage]) -> Iterator[str]:
@@ -197,7 +212,7 @@ def _of_rows(step: Call, before: Mapping[str, LogPage], after: Mapping[str, LogP
         was = before.get(id)
         if was is None:
             continue
-        by_time = step.verb in ("claim", "fire_due_timers")
+        by_time = step.verb in ("claim", "resume", "fire_due_timers")
         received = page.row.inbox_seq > was.row.inbox_seq
         posted = received and not by_time
         waited_for = was.row.wake_on if was.row.shape is Shape.SUSPENDED else None

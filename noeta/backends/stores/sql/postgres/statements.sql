@@ -18,6 +18,11 @@ SELECT o_now, o_answers, o_ordered FROM {schema}.renew_2($1::text[], $2::bigint[
 -- Give a claim back. Keeps: one-writer. Takes: the row lock.
 SELECT o_outcome, o_detail FROM {schema}.release_1($1::text, $2::bigint, $3::text);
 
+-- name: resume
+-- Go on with a kept task. Keeps: one-writer, timers-once. Takes: the row lock.
+SELECT o_outcome, o_detail, o_now, o_inbox_seq, o_last_seq, o_timer_fired
+FROM {schema}.resume_1($1::text, $2::bigint, $3::text);
+
 -- name: append
 -- Apply a commit. Keeps: one-writer, gapless-log, acked-stays. Takes: the row locks of the task and its posts, by id.
 SELECT o_outcome, o_detail, o_last_seq, o_at, o_status, o_moved, o_inbox_seq, o_refused
