@@ -1,0 +1,51 @@
+"""A worker process that only has background jobs: reads what to do from its standard input, a JSON line each."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from noeta.core.jobs import JobSpec
+from noeta.runtime.jobs.table import JobTable
+from noeta.runtime.threads import ThreadWorld
+from tests.unit.runtime.jobs.stage import claim_held
+
+
+def main() -> None:
+    """Do what each line says, and answer it with one."""
+    world = ThreadWorld(seed=1)
+    table = JobTable(world)
+    held = claim_held(world, 600.0)
+    jobs = table.of(held)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        answer: Any = None
+        match asked["do"]:
+            case "start":
+                jobs.start(asked["job"], JobSpec(asked["command"], environment=asked["environment"]))
+            case "extend":
+                held.deadline = answer = world.monotonic() + asked["seconds"]
+                table.extended(held)
+            case "lost":
+                held.cut("somebody took it over")
+                table.lost(held)
+            case "stop":
+                answer = jobs.stop()
+            case "close":
+                table.close()
+            case "fork":
+                answer = os.fork()
+                if answer == 0:
+                    signal.pause()
+            case "ended":
+                answer = [asdict(end) for end in jobs.ended()]
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
