@@ -11,7 +11,7 @@ from noeta.core.model import ModelReply, ModelRequest, ModelSaid, RequestedCall
 from noeta.core.retry import RetryPolicy
 from noeta.core.runner import Engine, Held, Outcome, Runner
 from noeta.core.store import Claim, Store
-from noeta.core.tool import Tool, ToolContext, ToolFlags, ToolResult
+from noeta.core.tool import OnUnknown, Tool, ToolContext, ToolFlags, ToolResult
 from noeta.core.world import ProcessDied, World
 from noeta.runtime.process import PointStore
 from noeta.runtime.reliability import ReliabilityEvent
@@ -76,9 +76,10 @@ class LookedUp(Effect):
 
 
 def engine(model: Model, *tools: Tool, attempts: int = 1) -> Engine:
-    """An agent with these tools, that asks its provider this often."""
+    """An agent with these tools, that asks its provider this often, and is told of outcomes that nobody knows."""
     by_name: Mapping[str, Tool] = {tool.name: tool for tool in tools}
-    return Engine(model, tools=by_name, retry=RetryPolicy(max_attempts=attempts, first_seconds=0.001))
+    retry = RetryPolicy(max_attempts=attempts, first_seconds=0.001)
+    return Engine(model, tools=by_name, retry=retry, on_unknown=OnUnknown.TELL)
 
 
 class BrokenTools(dict[str, Tool]):

@@ -5,10 +5,15 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections.abc import Mapping
+from typing import Final
+
+ONCE: Final[Mapping[str, object]] = {"comes_once": True}
+"""``extra=`` of a line about the process's own life, which is never left out."""
 
 
 class OneLineASecond(logging.Filter):
-    """Lets one record a second through, with a count of those left out; errors always pass."""
+    """Lets one record a second through, with a count of those left out; errors, and what comes once, always pass."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -16,7 +21,7 @@ class OneLineASecond(logging.Filter):
         self._left_out = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno >= logging.ERROR:
+        if record.levelno >= logging.ERROR or getattr(record, "comes_once", False):
             return True
         now = time.monotonic()
         if now - self._said_at < 1.0:

@@ -25,6 +25,11 @@ class StartCall:
 
 
 @dataclass(frozen=True, slots=True)
+class FireCrons:
+    """The time that the cron table named has come: what is due by now begins a turn."""
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerCall:
     """What a parked call waited for has come: it becomes the call's result."""
 
@@ -81,7 +86,19 @@ class Ended:
     """Nothing follows."""
 
 
-Action = CallModel | StartCall | AnswerCall | Rest | Interrupted | EndTurn | FailTurn | EndCancelled | Wait | Ended
+Action = (
+    CallModel
+    | StartCall
+    | FireCrons
+    | AnswerCall
+    | Rest
+    | Interrupted
+    | EndTurn
+    | FailTurn
+    | EndCancelled
+    | Wait
+    | Ended
+)
 
 
 def next_action(state: TaskState, *, ordered: bool = True) -> Action:
@@ -102,6 +119,8 @@ def next_action(state: TaskState, *, ordered: bool = True) -> Action:
 
 
 def _within_turn(state: TaskState) -> Action:
+    if state.crons_due is not None:
+        return FireCrons()
     answered = state.answered_call()
     if answered is not None:
         return AnswerCall(answered)

@@ -43,7 +43,7 @@ def check(field: str, value: Any, *, bytes_max: int = limits.BODY_BYTES_MAX) -> 
         if depth > limits.JSON_DEPTH_MAX:
             raise BadInput(_shorten(path), f"nesting deeper than {limits.JSON_DEPTH_MAX} levels")
         match node:
-            case None | bool():
+            case None | bool() | msgspec.UnsetType():
                 pass
             case str():
                 text_bytes += _utf8_length(path, node)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final, get_args
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-from noeta.core.wake import Item, WakeCondition
+from noeta.core.wake import HumanResponseReceived, Item, WakeCondition
 
 
 class ToolCall(msgspec.Struct, frozen=True):
@@ -76,15 +77,28 @@ class ModelReplied(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
 
 
 class ToolStarted(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
-    """The tool is about to run; ``start`` counts the starts of this call from 1."""
+    """The tool is about to run; ``start`` counts the starts of this call from 1. ``input``: what it runs with, if a
+    gate rewrote what the model asked for."""
 
     call_id: str
     start: int
+    input: Any | UnsetType = UNSET
+
+
+class ApprovalAsked(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """A gate wants a person's approval before the call is started; it waits for ``wake_on``. ``input``: what it would
+    run with, if a gate rewrote it."""
+
+    call_id: str
+    wake_on: HumanResponseReceived
+    question: str
+    input: Any | UnsetType = UNSET
 
 
 class ToolFinished(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
     """The call has its result. ``source``: ``ran``, ``recovered`` (looked up), ``woken`` (it waited, and this came),
-    or ``unknown``. ``children``: the tasks born with this entry, which nobody waits for. Keeps: children-once."""
+    ``denied`` (it was not started), or ``unknown``. ``children``: the tasks born with this entry, which nobody waits
+    for. Keeps: children-once."""
 
     call_id: str
     output: str
@@ -107,6 +121,62 @@ class StepAttemptAbandoned(msgspec.Struct, frozen=True, tag=True, tag_field="typ
 
     abandoned_from_seq: int
     reason: str
+
+
+class NoticeGiven(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """The runtime says something to people, not to the model: why the task was parked, and about which calls."""
+
+    text: str
+
+
+class JobStarted(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """A background job is about to be started by the owner of the task. Keeps: jobs-told-once."""
+
+    job_id: str
+    command: str
+
+
+class JobEnded(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """A job has ended, and nothing of it is left: see ``jobs.JobEnd``. The model is told. Keeps: jobs-told-once."""
+
+    job_id: str
+    how: str
+    exit_code: int | None = None
+    signal: int | None = None
+    output: str = ""
+    detail: str = ""
+
+
+class JobLost(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """The owner that a job belonged to is gone, and the job with it; nobody knows how far it came. The model is told.
+    Keeps: jobs-told-once."""
+
+    job_id: str
+
+
+class CronSet(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """An entry of the task's cron table was made; occurrences after ``since`` (seconds since the epoch) count."""
+
+    cron_id: str
+    expression: str
+    zone: str
+    prompt: str
+    since: float
+
+
+class CronRemoved(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """An entry of the cron table was taken away."""
+
+    cron_id: str
+
+
+class CronFired(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """The occurrence at ``due_at`` (seconds since the epoch) begins a turn, or joins the one that another began;
+    ``missed`` older ones were skipped, since nobody was there. Keeps: timers-once."""
+
+    cron_id: str
+    due_at: float
+    missed: int = 0
 
 
 class TurnFailed(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
@@ -150,10 +220,18 @@ Event = (
     | TaskWoken
     | ModelCalled
     | ModelReplied
+    | ApprovalAsked
     | ToolStarted
     | ToolFinished
     | ToolParked
     | StepAttemptAbandoned
+    | NoticeGiven
+    | JobStarted
+    | JobEnded
+    | JobLost
+    | CronSet
+    | CronRemoved
+    | CronFired
     | TurnFailed
     | TaskSuspended
     | TaskCompleted

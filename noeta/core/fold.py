@@ -8,17 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import assert_never
+from enum import Enum
+from typing import Any, assert_never
+
+from msgspec import UNSET, UnsetType
 
 from noeta.core import texts
 from noeta.core.errors import UnreadableLog
 from noeta.core.events import (
+    ApprovalAsked,
+    CronFired,
+    CronRemoved,
+    CronSet,
     Ending,
     Entry,
     Event,
+    JobEnded,
+    JobLost,
+    JobStarted,
     MessageTaken,
     ModelCalled,
     ModelReplied,
+    NoticeGiven,
     StepAttemptAbandoned,
     TaskCancelled,
     TaskCompleted,
@@ -34,7 +45,7 @@ from noeta.core.events import (
 )
 from noeta.core.model import CallMade, ModelSaid, Said, ToolAnswered, UserSaid
 from noeta.core.task import Status
-from noeta.core.telling import told
+from noeta.core.telling import told, told_of_cron, told_of_job
 from noeta.core.wake import (
     CANCEL,
     ControlReceived,
@@ -43,10 +54,30 @@ from noeta.core.wake import (
     Item,
     SubtaskGroupCompleted,
     WakeCondition,
+    due_at,
     item_group_key,
     matches_wake,
     timed_out,
 )
+
+
+class Approval(Enum):
+    """How a call stands with the person whose approval a gate wants."""
+
+    NONE = "none"
+    ASKED = "asked"
+    GIVEN = "given"
+    DENIED = "denied"
+
+
+@dataclass(slots=True)
+class CronState:
+    """One entry of the cron table, see ``noeta.core.tool.CronState``."""
+
+    expression: str
+    zone: str
+    prompt: str
+    last: float
 
 
 @dataclass(slots=True)
@@ -54,10 +85,13 @@ class CallState:
     """One tool call of the last reply. ``running``: started, and neither finished, parked nor sealed.
 
     ``started_at``: when its last start was recorded, by the store's clock, in microseconds. ``parked``: what it waits
-    for; ``answer``: the event that came. ``children``: the tasks it waits for.
+    for; ``answer``: the event that came. ``children``: the tasks it waits for. ``approval``: whether a gate asked a
+    person about it. ``rewritten``: its input, if a gate changed it.
     """
 
     call: ToolCall
+    approval: Approval = Approval.NONE
+    rewritten: Any | UnsetType = UNSET
     starts: int = 0
     started_seq: int = 0
     started_at: int = 0
@@ -66,6 +100,11 @@ class CallState:
     parked: WakeCondition | None = None
     answer: Item | None = None
     children: tuple[str, ...] = ()
+
+    @property
+    def input(self) -> Any:
+        """What it runs with."""
+        return self.call.input if self.rewritten is UNSET else self.rewritten
 
     @property
     def waits(self) -> bool:
@@ -92,6 +131,13 @@ class TaskState:
     ending: Ending | None = None
     cancel: ControlReceived | None = None
     """A cancel was taken: the turn goes no further."""
+
+    jobs: dict[str, str] = field(default_factory=dict)
+    """Background jobs that were started and have neither ended nor been lost: their commands, by id."""
+    crons: dict[str, CronState] = field(default_factory=dict)
+    """The cron table, by id."""
+    crons_due: float | None = None
+    """The time came that the cron table named, in seconds since the epoch, and what it begins is not recorded yet."""
 
     model_called_seq: int | None = None
     """The ``ModelCalled`` that has no reply yet."""
@@ -133,8 +179,13 @@ class TaskState:
         return [call for call in self.calls.values() if call.running]
 
     def next_call(self) -> CallState | None:
-        """The first call of the reply that has not been started."""
-        return next((call for call in self.calls.values() if not call.starts and not call.finished), None)
+        """The first call of the reply that may be started and has not been."""
+        return next((c for c in self.calls.values() if not c.starts and not c.finished and c.parked is None), None)
+
+    @property
+    def rests_between_turns(self) -> bool:
+        """Whether it waits for the next turn, and not for the answer to a call."""
+        return self.status is Status.SUSPENDED and self.waiting_call() is None
 
 
 def fold(task_id: str, entries: Iterable[Entry]) -> TaskState:
@@ -181,9 +232,13 @@ def _apply(state: TaskState, seq: int, at: int, event: Event) -> None:
             state.model_attempts += 1
         case ModelReplied():
             _reply(state, event)
+        case ApprovalAsked():
+            call = _call(state, event.call_id)
+            call.approval, call.parked, call.rewritten = Approval.ASKED, event.wake_on, event.input
         case ToolStarted():
             call = _call(state, event.call_id)
             call.starts, call.started_seq, call.started_at, call.running = event.start, seq, at, True
+            call.rewritten = event.input
         case ToolFinished():
             call = _call(state, event.call_id)
             call.running, call.finished = False, True
@@ -196,6 +251,24 @@ def _apply(state: TaskState, seq: int, at: int, event: Event) -> None:
             state.model_called_seq = None
             # The bound is for calls that kill their workers: one that a worker gave up alive does not count.
             state.model_attempts -= event.reason == texts.WORKER_STOPPED
+        case NoticeGiven():
+            pass
+        case JobStarted():
+            state.jobs[event.job_id] = event.command
+        case JobEnded() | JobLost():
+            # Who does not know a job, or knows its end, is told nothing. Keeps: jobs-told-once.
+            if state.jobs.pop(event.job_id, None) is not None:
+                _tell_outside(state, told_of_job(event))
+        case CronSet():
+            state.crons[event.cron_id] = CronState(event.expression, event.zone, event.prompt, event.since)
+        case CronRemoved():
+            state.crons.pop(event.cron_id, None)
+        case CronFired():
+            state.crons_due = None
+            cron = state.crons.get(event.cron_id)
+            if cron is not None:
+                cron.last = event.due_at
+                _tell_outside(state, told_of_cron(cron.prompt, event.missed))
         case TurnFailed():
             state.model_called_seq, state.model_hash, state.model_attempts = None, None, 0
             state.internal_errors += event.reason == texts.INTERNAL_ERROR
@@ -203,6 +276,7 @@ def _apply(state: TaskState, seq: int, at: int, event: Event) -> None:
             _close_calls(state)
         case TaskSuspended():
             state.status, state.wake_on, state.cancel = Status.SUSPENDED, event.wake_on, None
+            state.crons_due = None
             if not any(call.waits and call.parked == event.wake_on for call in state.calls.values()):
                 _close_calls(state)  # after an order that can be reopened, some may be open
             if not state.turn_failed:
@@ -245,10 +319,22 @@ def _wake(state: TaskState, event: Item) -> None:
         return
     call = next((call for call in state.calls.values() if call.waits and _answers(call, event)), None)
     if call is not None:
+        _answer(call, event)
+    elif timed_out(event):
+        state.crons_due = due_at(event)  # a rest between turns has no other time limit
+    else:
+        _open_turn(state)
+        _take(state, event)
+
+
+def _answer(call: CallState, event: Item) -> None:
+    """What a call waited for has come. A person's approval lets it be started. Keeps: effect-at-most-once."""
+    if call.approval is not Approval.ASKED:
         call.answer = event
-        return
-    _open_turn(state)
-    _take(state, event)
+    elif isinstance(event, HumanResponseReceived) and event.text == texts.APPROVE and not event.sender:
+        call.approval, call.parked = Approval.GIVEN, None
+    else:
+        call.approval, call.answer = Approval.DENIED, event
 
 
 def _answers(call: CallState, item: Item) -> bool:
@@ -279,6 +365,15 @@ def _take(state: TaskState, item: Item) -> None:
     text, _ = told(item)
     if isinstance(item, ExternalEvent):  # as the answer of a call its kind is known; here it begins a turn
         text = f"Event {item.event_kind}: {text}"
+    state.said.append(UserSaid(text))
+    state.reply = None if not state.calls else state.reply
+
+
+def _tell_outside(state: TaskState, text: str) -> None:
+    """Something happened that the model is told of; to a task that rests between turns, it begins the next one."""
+    if state.rests_between_turns:
+        state.status, state.wake_on = Status.RUNNING, None
+        _open_turn(state)
     state.said.append(UserSaid(text))
     state.reply = None if not state.calls else state.reply
 

@@ -37,6 +37,15 @@ BODY_BYTES_MAX: Final = 4 * 1024 * 1024
 ITEM_BYTES_MAX: Final = BODY_BYTES_MAX - 16 * 1024
 """One inbox item, and one reply of a model: the entry that takes it, or repeats it as an answer, wraps it."""
 
+COMMAND_BYTES_MAX: Final = 128 * 1024
+"""The command of a background job: Linux takes no longer single argument (MAX_ARG_STRLEN)."""
+
+CRONS_MAX: Final = 50
+"""Entries of one task's cron table: all of them are looked at whenever it rests."""
+
+CRON_PROMPT_BYTES_MAX: Final = 64 * 1024
+"""What begins a turn, each time: many may be due at once."""
+
 COMMIT_BYTES_MAX: Final = 16 * 1024 * 1024
 """All bodies of one commit together: one round trip that a 5 s statement timeout can carry."""
 
@@ -69,6 +78,9 @@ DELAY_SECONDS_MAX: Final = 10 * 365 * 24 * 3600.0
 
 INSTANT_SECONDS_MAX: Final = 253_402_300_800.0
 """The latest instant a timer can be set to: the end of the year 9999, which every calendar can still name."""
+
+CRON_EXPRESSION_CHARS_MAX: Final = 400
+"""A cron expression: a list of every minute, hour and day of the month still fits."""
 
 PAGE_ENTRIES_MAX: Final = 10_000
 """Entries or rows one read answers at the most; readers page."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from noeta.core import codec, texts
+from noeta.core.cron import MISSED_MAX
+from noeta.core.events import JobEnded, JobLost
 from noeta.core.wake import (
     ControlReceived,
     ExternalEvent,
@@ -39,3 +41,28 @@ def told(event: Item) -> tuple[str, bool]:
 def told_of_child(child: str, status: str, output: str) -> str:
     """What is told of a sub-agent that ended."""
     return texts.CHILD_ENDED.format(child=child, status=status, output=output)
+
+
+def told_of_job(event: JobEnded | JobLost) -> str:
+    """What is told of a background job that ended, or is lost."""
+    if isinstance(event, JobLost):
+        return texts.JOB_LOST.format(job=event.job_id)
+    match event.how:
+        case "exited":
+            how = f"exited with code {event.exit_code}"
+        case "killed":
+            how = f"was killed by signal {event.signal}" + (f" ({event.detail})" if event.detail else "")
+        case "stopped":
+            how = "was stopped"
+        case _:
+            how = f"could not be started: {event.detail}"
+    output = f"Its output:\n{event.output}" if event.output else "It wrote nothing."
+    return texts.JOB_ENDED.format(job=event.job_id, how=how, output=output)
+
+
+def told_of_cron(prompt: str, missed: int) -> str:
+    """What begins a turn that the cron table asked for."""
+    if not missed:
+        return prompt
+    count = f"at least {missed}" if missed >= MISSED_MAX else missed
+    return texts.CRON_MISSED.format(prompt=prompt, missed=count)

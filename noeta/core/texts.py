@@ -38,6 +38,24 @@ UNKNOWN_TOOL: Final = "There is no tool named {tool!r}."
 TIMER_FIRED: Final = "The timer has fired."
 WAIT_TIMED_OUT: Final = "Nothing came within the time limit."
 CHILD_ENDED: Final = "Task {child} {status}:\n{output}"
+JOB_STARTED: Final = "Job {job} is started in the background. You will be told when it has ended."
+JOB_ENDED: Final = "Job {job} {how}. {output}"
+JOB_OUTPUT_CUT: Final = "[cut: {bytes} bytes before this]\n"
+JOB_LOST: Final = (
+    "Job {job} is lost: the worker that ran it is gone, and the job with it. How far it came is unknown. Check its "
+    "effect before you start it again."
+)
+CRON_MISSED: Final = "{prompt}\n[{missed} earlier occurrences were skipped]"
+APPROVE: Final = "approve"
+"""The answer that approves a call. Every other one denies it, and is told as the reason."""
+DENIED: Final = "Not done: {reason}"
+NOT_APPROVED: Final = "a person did not approve this call: {answer}"
+ATTEMPT_PARKED: Final = "attempt_parked"
+"""Why a task rests that was taken over in the middle of calls whose outcome nobody can tell."""
+PARKED_NOTICE: Final = (
+    "The worker of this task was lost in the middle of: {calls}. Their outcome is unknown. The task waits for a "
+    "message that says how to go on."
+)
 CHILD_STARTED: Final = "Call {call} works in the background. You will be told when it has ended."
 HANDBACK: Final = "Task {child} reports:\n{report}"
 HANDED_BACK: Final = "Reported."
@@ -45,6 +63,7 @@ TOO_DEEP: Final = (
     "this task stands at depth {depth} of at most {depth_max}, so it may not delegate further; do the work yourself"
 )
 RESULT_CUT: Final = "\n[cut: the result had {chars} characters, {kept} are kept]"
+QUESTION_CUT: Final = "\n[cut: the question had {chars} characters, {kept} are kept]"
 OUTPUT_CUT: Final = "\n[cut: the output had {chars} characters, {kept} are kept]"
 
 TURN_FAILED: Final = "turn_failed: {code}"

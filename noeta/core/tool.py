@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Protocol, runtime_checkable
 
+from noeta.core.jobs import Jobs, JobSpec
 from noeta.core.store import Post
 from noeta.core.wake import ExternalEvent, HumanResponseReceived, TimerFired
 
@@ -47,18 +49,32 @@ class ChildAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class CronAsked:
+    """A table entry that wakes the task: ``expression`` (five fields) by the clock of ``zone`` (an IANA name). Each
+    time it is due, a turn begins with ``prompt``."""
+
+    expression: str
+    zone: str
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolResult:
     """What the model is told. An error is a result like any other: the model reads it.
 
     ``children`` are born with the result and run in the background: they belong to the root of the tree, which is told
-    what comes of them. ``posts`` reach other tasks with the result. A tool names both as data and does nothing itself,
-    so that a crash before the append leaves neither. Keeps: children-once.
+    what comes of them. ``posts`` reach other tasks with the result. ``job`` is started once the result is durable.
+    ``crons`` are added to the task's table, ``crons_removed`` (their ids) taken from it. A tool names all of them as
+    data and does nothing itself, so that a crash before the append leaves none. Keeps: children-once, jobs-told-once.
     """
 
     output: str
     is_error: bool = False
     children: tuple[ChildAsked, ...] = ()
     posts: tuple[Post, ...] = ()
+    job: JobSpec | None = None
+    crons: tuple[CronAsked, ...] = ()
+    crons_removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +90,23 @@ class Parked:
 
 
 ToolOutcome = ToolResult | Parked
+
+
+class CronState(Protocol):
+    """One entry of a task's cron table. ``last``: the occurrence it fired for last, or when it was made, in seconds
+    since the epoch."""
+
+    @property
+    def expression(self) -> str: ...
+
+    @property
+    def zone(self) -> str: ...
+
+    @property
+    def prompt(self) -> str: ...
+
+    @property
+    def last(self) -> float: ...
 
 
 class ToolContext(Protocol):
@@ -114,6 +147,21 @@ class ToolContext(Protocol):
     @property
     def subtask_depth(self) -> int:
         """How deep in the tree this task stands; 0 at the root."""
+        ...
+
+    @property
+    def interactive(self) -> bool:
+        """Whether the task rests between turns, and does not end with one."""
+        ...
+
+    @property
+    def jobs(self) -> Jobs | None:
+        """The background jobs of this claim; None: this worker runs none."""
+        ...
+
+    @property
+    def crons(self) -> Mapping[str, CronState]:
+        """The task's cron table, by id."""
         ...
 
     @property

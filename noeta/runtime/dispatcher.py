@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from noeta.core.errors import BadInput, CommitUnknown, StoreUnavailable
+from noeta.core.errors import BadInput, CommitUnknown, InvalidLease, StoreUnavailable
 from noeta.core.events import TaskWoken
 from noeta.core.runner.desk import Desk
 from noeta.core.runner.lease import Held
-from noeta.core.store import Claim, Claims, Failed, Posted, Store, claim_from_row
+from noeta.core.store import Claim, Claims, Failed, Posted, Resumed, Store, claim_from_row
 from noeta.core.task import Status
 from noeta.core.wake import (
     CANCEL,
@@ -26,6 +26,10 @@ from noeta.runtime.threads import ThreadWorld
 
 ADOPT_PAUSE_SECONDS = 6.0
 """Above the store's statement timeout: a claim still under way has ended by then."""
+
+
+class ClaimUnknown(StoreUnavailable):
+    """Nobody can tell whether a claim was made: if it was, it runs out."""
 
 
 WAKE_LOOK_BACK = 1_000
@@ -85,7 +89,7 @@ class Dispatcher:
         of an unknown claim.
 
         Raises:
-            StoreUnavailable: nothing was claimed, or nobody can tell: such a claim just runs out.
+            StoreUnavailable: nothing was claimed; ClaimUnknown: nobody can tell.
         """
         if worker_id not in self._tokens:
             self._tokens[worker_id] = self.world.random(f"claim-tokens/{worker_id}")
@@ -98,6 +102,8 @@ class Dispatcher:
         if not claims.claims:
             return claims, None
         held = Held(self.world, self.store, claims.claims[0], asked_at + lease_seconds)
+        if claims.now:  # an adopted claim does not say
+            held.saw_store_time(claims.now)
         return claims, Lease(self.store, held)
 
     def lease(self, *, worker_id: str, lease_seconds: float = 30.0) -> Lease | None:
@@ -120,7 +126,7 @@ class Dispatcher:
             if lease_seconds <= ADOPT_PAUSE_SECONDS or stop.wait(ADOPT_PAUSE_SECONDS):
                 break
             lease_seconds = 0.0
-        raise StoreUnavailable(f"the outcome of a claim is unknown, and nothing holds its token: {error}")
+        raise ClaimUnknown(f"the outcome of a claim is unknown, and nothing holds its token: {error}")
 
     def heartbeat(self, lease: Lease, *, lease_seconds: float = 30.0) -> int:
         """Extend one lease; its new end, in microseconds since the epoch.
@@ -137,10 +143,29 @@ class Dispatcher:
             lease.held.cut("the store says that it was taken over or has lapsed")
         lease.held.check()
         lease.held.deadline = asked_at + lease_seconds
+        lease.held.saw_store_time(renewal.now)
         lease.held.inbox_seq = max(lease.held.inbox_seq, renewal.inbox_seq)
         if renewal.ordered:
             lease.held.order()
         return renewal.lease_until
+
+    def resume(self, lease: Lease) -> Resumed:
+        """Go on with a task whose claim was kept while it waited: it runs again under this lease. A timer that is due
+        is in the inbox by then. Repeat an unknown outcome as it is: it is the same claim. Keeps: timers-once.
+
+        Raises:
+            InvalidLease: it was lost, or the store says that it is over.
+            CommitUnknown, StoreUnavailable.
+        """
+        lease.held.check()
+        try:
+            resumed = self.store.resume(lease.claim)
+        except InvalidLease:
+            lease.held.cut("the store says that it was taken over or has lapsed")
+            raise
+        lease.held.inbox_seq = max(lease.held.inbox_seq, resumed.inbox_seq)
+        lease.held.saw_store_time(resumed.now)
+        return resumed
 
     def release(self, lease: Lease, *, consumed_wake_event: WakeEvent | None = None) -> Status:
         """Give the task back at once; it becomes pending.

@@ -16,10 +16,11 @@ from noeta.core.runner import Engine, Held, Outcome, Runner
 from noeta.core.runner.lease import QUOTA_EXCEEDED
 from noeta.core.store import Commit, End, PutBack, Store
 from noeta.core.task import LOAD_ATTEMPTS, TAKEOVERS_MAX
+from noeta.core.tool import OnUnknown
 from noeta.core.world import World
 from noeta.runtime.dispatcher import Dispatcher, Lease
 from noeta.runtime.process import Process
-from noeta.runtime.reliability import ReliabilityEvent, ReliabilitySink, tell
+from noeta.runtime.reliability import Kind, ReliabilityEvent, ReliabilitySink, tell
 from noeta.runtime.threads import ThreadWorld
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def run_leased_task(
     *,
     prelude: Callable[[], None] | None = None,
     next_goal_handle: str | None = None,
+    on_unknown: OnUnknown = OnUnknown.PARK,
     reliability_sink: ReliabilitySink | None = None,
     engine: Engine | None = None,
     process: Process | None = None,
@@ -73,7 +75,8 @@ def run_leased_task(
 
     def on_seal(reason: str, seq: int) -> None:
         detail: dict[str, Any] = {"reason": reason, "abandoned_from_seq": seq}
-        tell(reliability_sink, ReliabilityEvent("attempt_abandoned", lease.task_id, lease.lease_id, detail))
+        kind: Kind = "attempt_parked" if reason == texts.ATTEMPT_PARKED else "attempt_abandoned"
+        tell(reliability_sink, ReliabilityEvent(kind, lease.task_id, lease.lease_id, detail))
 
     runner = Runner(
         lambda task: engine or resolve_engine(rt, task),
@@ -81,6 +84,7 @@ def run_leased_task(
         store,
         lease.held,
         next_goal_handle=next_goal_handle,
+        on_unknown=on_unknown,
         on_seal=on_seal,
     )
     try:
@@ -130,11 +134,13 @@ def put_back_over_quota(store: Store, held: Held) -> None:
 def _unreadable(lease: Lease, process: Process | None, error: UnreadableLog) -> WorkerOutcome:
     """Leave it to a worker that can read it; at the bound, end it."""
     failures = _count_failure(lease, process) if process is not None else 1
+    if process is not None and not process.stop_jobs(lease.held):
+        lease.held.cut("a background job would not end")
     _log.error("task %s: %s (claim %d in a row)", lease.task_id, error, failures)
     if error.newer or failures < LOAD_ATTEMPTS:
         # Not by letting the lease lapse: a takeover counts as the death of a worker, and nobody died.
         rest = process.lease_seconds if process is not None else UNREADABLE_REST_SECONDS
-        lease.held.append(lease.claim.last_seq, Commit(next=PutBack(rest)))
+        lease.held.append(lease.held.last_seq, Commit(next=PutBack(rest)))
         raise error
     if process is not None:
         process.load_failures.pop(lease.task_id, None)
@@ -151,5 +157,5 @@ def _count_failure(lease: Lease, process: Process) -> int:
 
 def _end_failed(lease: Lease, reason: str, message: str) -> WorkerOutcome:
     ending = TaskFailed(reason, codec.escape_text(message)[:REASON_CHARS_MAX])
-    lease.held.append(lease.claim.last_seq, Commit(next=End(ending)))
+    lease.held.append(lease.held.last_seq, Commit(next=End(ending)))
     return "drained"

@@ -13,11 +13,13 @@ from typing import Final, TypeVar
 
 from noeta.backends.stores.around import AroundStore, Call
 from noeta.core.errors import BadInput
+from noeta.core.jobs import JobTable
 from noeta.core.lower import check_lease
 from noeta.core.runner import LeaseKeeper
 from noeta.core.runner.lease import HEARTBEAT_MAX, Held
 from noeta.core.store import Commit, End, Store
 from noeta.core.world import World
+from noeta.runtime.kept import KeptTasks
 from noeta.runtime.reliability import ReliabilityEvent, ReliabilitySink, tell
 
 T = TypeVar("T")
@@ -101,6 +103,7 @@ class Process:
         heartbeat_max: int = HEARTBEAT_MAX,
         heartbeat_wait: Callable[[float], bool] | None = None,
         reliability_sink: ReliabilitySink | None = None,
+        jobs: JobTable | None = None,
     ) -> None:
         check_lease(lease_seconds)
         if not heartbeat_interval < lease_seconds:  # NaN too
@@ -113,6 +116,8 @@ class Process:
         self.lease_seconds = lease_seconds
         self.load_failures: dict[str, tuple[int, int]] = {}
         """Per task: the last seq at which its log could not be read, and how many claims in a row."""
+        self.kept = KeptTasks(world)
+        self._jobs = jobs
         self._renewing = heartbeat_interval > 0
         self._sink = reliability_sink
         self.trouble = Trouble(world)
@@ -124,6 +129,8 @@ class Process:
             heartbeat_max=heartbeat_max,
             wait=heartbeat_wait,
             on_lost=self._lost,
+            on_extended=self._extended,
+            on_heard=lambda held: self.kept.heard(),
             on_error=lambda error: self.trouble.failed("renewing the leases", error),
             on_renewed=lambda: self.trouble.worked("renewing the leases"),
         )
@@ -135,19 +142,40 @@ class Process:
 
     def keep(self, held: Held) -> None:
         """Renew this claim until it is dropped."""
+        if self._jobs is not None and held.jobs is None:
+            held.jobs = self._jobs.of(held)
         if self._renewing:
             self._keeper.keep(held)
 
     def drop(self, held: Held) -> None:
-        """Renew this claim no longer."""
+        """Renew this claim no longer; whatever it held alive ends."""
+        if self._jobs is not None and held.jobs is not None:
+            self._jobs.lost(held)
         self._keeper.drop(held)
 
+    def stop_jobs(self, held: Held) -> bool:
+        """End whatever this claim holds alive, before the claim is given up; whether nothing is left."""
+        return held.jobs is None or not held.jobs.live() or held.jobs.stop()
+
+    def drain(self) -> None:
+        """Some loop was told to stop: hear of orders soon. Renewals go on until ``stop``."""
+        self._keeper.drain()
+
     def stop(self) -> None:
-        """End the keeper."""
+        """End the keeper, and all background jobs."""
         self._keeper.stop()
+        if self._jobs is not None:
+            self._jobs.close()
+
+    def _extended(self, held: Held) -> None:
+        if self._jobs is not None and held.jobs is not None:
+            self._jobs.extended(held)
 
     def _lost(self, held: Held) -> None:
         claim = held.claim
+        if self._jobs is not None and held.jobs is not None:
+            self._jobs.lost(held)
+        self.kept.heard()
         tell(
             self._sink,
             ReliabilityEvent("heartbeat_invalid_lease", claim.task_id, claim.lease_id, {"reason": held.lost or ""}),

@@ -7,6 +7,7 @@ All claims of the process are renewed in one call. Told to stop, it cancels the 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,11 +16,14 @@ from noeta.core.fold import TaskState
 from noeta.core.lower import check_claim_input, check_count, check_span
 from noeta.core.runner import Engine
 from noeta.core.store import Store
+from noeta.core.tool import OnUnknown
 from noeta.core.world import World
 from noeta.runtime.app import WorkerApp
 from noeta.runtime.content_store import ContentStore
 from noeta.runtime.dispatcher import Dispatcher, Lease
 from noeta.runtime.event_log import EventLog
+from noeta.runtime.jobs.table import JobTable
+from noeta.runtime.kept import give_back
 from noeta.runtime.process import Process
 from noeta.runtime.threads import ThreadWorld
 from noeta.runtime.worker import WorkerLoop
@@ -33,14 +37,22 @@ CONCURRENCY_MAX: Final = 256
 POLL_SECONDS_MAX: Final = 3600.0
 GRACE_SECONDS_MAX: Final = 3600.0
 EXIT_SLACK_SECONDS: Final = 10.0
-"""What the loops may need beyond the grace: one store call with its deadline."""
+"""What the loops may need beyond the grace: one store call with its deadline. Half a lease at the most: a step that was
+left must be gone with its process before others take its task."""
 
 
 class ReleasingLoop(WorkerLoop):
     """A loop that cancels its step when it is told to stop, and releases the task."""
 
+    on_unknown = OnUnknown.TELL
+
     def _on_stop(self, lease: Lease) -> None:
         lease.held.stop()
+
+
+def _environment_of_jobs() -> dict[str, str]:
+    """The worker's own, without the address of its store: a shell that a model runs has no business there."""
+    return {name: value for name, value in os.environ.items() if name != "NOETA_STORE"}
 
 
 @dataclass(frozen=True)
@@ -88,13 +100,20 @@ class WorkerService:
         check_span("poll", poll_interval, POLL_SECONDS_MAX)
         check_span("grace", stop_grace_s, GRACE_SECONDS_MAX)
         self._world = app.world or ThreadWorld()
-        self._grace = stop_grace_s
+        self._stop_seconds = stop_grace_s + min(EXIT_SLACK_SECONDS, lease_seconds / 2)
         store = app.around(store) if app.around else store
         heartbeat = lease_seconds / RENEWALS_PER_LEASE
-        self._process = Process(self._world, store, lease_seconds=lease_seconds, heartbeat_interval=heartbeat)
+        self._process = Process(
+            self._world,
+            store,
+            lease_seconds=lease_seconds,
+            heartbeat_interval=heartbeat,
+            jobs=JobTable(self._world, lease_seconds=lease_seconds, environment=_environment_of_jobs()),
+        )
+        self._dispatcher = Dispatcher(self._process.store, queues=queues, world=self._world)
         runtime = ServiceRuntime(
             app,
-            Dispatcher(store, queues=queues, world=self._world),
+            self._dispatcher,
             self._world,
             self._process,
             EventLog(store),
@@ -124,7 +143,7 @@ class WorkerService:
             loop.stop()
 
     def run(self) -> bool:
-        """Run until ``stop()``; whether every step ended and gave its task back.
+        """Run until ``stop()``; whether every step ended and every task was given back.
 
         A loop does not end by itself. Should one do so all the same, the rest is stopped too: a process that is alive
         and does nothing would be worse than one that ended and is started again.
@@ -136,9 +155,10 @@ class WorkerService:
             _log.error("a worker loop ended by itself: stopping")
             self.stop()
             self._broken = True
-        deadline = self._world.monotonic() + self._grace + EXIT_SLACK_SECONDS
+        deadline = self._world.monotonic() + self._stop_seconds
         for loop in running:
             loop.done.wait(max(0.0, deadline - self._world.monotonic()))
+        kept_given_back = give_back(self._process, self._dispatcher)
         self._process.stop()
         ended = all(loop.done.is_set() for loop in running)
-        return ended and not self._broken and not any(loop.abandoned for loop in self._loops)
+        return ended and kept_given_back and not self._broken and not any(loop.left_to_lease for loop in self._loops)

@@ -15,9 +15,12 @@ from typing import Any, Final, Protocol, TypeVar
 from noeta.core.errors import BadInput, CommitUnknown, Conflict, StoreUnavailable, UnreadableLog
 from noeta.core.lower import check_span
 from noeta.core.runner import Engine
-from noeta.core.runner.lease import ORDERED, QUOTA_EXCEEDED, Held
+from noeta.core.runner.lease import LEASE_OVER, ORDERED, QUOTA_EXCEEDED, Held
+from noeta.core.store import Claims
+from noeta.core.tool import OnUnknown
 from noeta.core.world import Event, Spawned, World
-from noeta.runtime.dispatcher import Dispatcher, Lease
+from noeta.runtime.dispatcher import ClaimUnknown, Dispatcher, Lease
+from noeta.runtime.kept import give_back
 from noeta.runtime.leased import (
     WorkerOutcome,
     keep_lease_alive,
@@ -38,13 +41,17 @@ ORDER_GRACE_SECONDS: Final = 5.0
 STORE_PAUSE_SECONDS_MAX: Final = 5.0
 """The longest pause between two tries while the store is unreachable."""
 
+GIVE_BACK_PAUSE_SECONDS: Final = 0.25
+"""Between two tries to give a task back while the store is out of reach and the grace is not over."""
+
 T = TypeVar("T")
 _log = logging.getLogger("noeta.worker")
 
 
 class WorkerRuntime(Protocol):
-    """What a loop drives. Duck-typed besides: ``world``, ``process`` (shared by the loops of one process),
-    ``resolve_engine(task)``, ``settle_subtasks_after_step(task_id)``, ``take_pending_prelude(task_id)``."""
+    """What a loop drives. Duck-typed besides: ``world``, ``process`` (shared by the loops of one process), ``jobs``
+    (the process's `JobTable`; without one, tools can start no background jobs), ``resolve_engine(task)``,
+    ``settle_subtasks_after_step(task_id)``, ``take_pending_prelude(task_id)``."""
 
     @property
     def engine(self) -> Engine: ...
@@ -65,6 +72,9 @@ class WorkerLoop:
     Raises:
         BadInput: a lease that is not positive, or a heartbeat interval not below the lease.
     """
+
+    on_unknown = OnUnknown.PARK
+    """What happens to a call whose outcome nobody can tell, unless the task's engine says so."""
 
     def __init__(
         self,
@@ -105,6 +115,7 @@ class WorkerLoop:
             heartbeat_interval=heartbeat_interval,
             heartbeat_wait=heartbeat_wait,
             reliability_sink=reliability_sink,
+            jobs=getattr(rt, "jobs", None),
         )
         self._owns_process = shared is None
         self._rt = rt
@@ -125,6 +136,8 @@ class WorkerLoop:
         self._failures = 0
         self._running = False
         self._abandoned = False
+        self._stopped_at: float | None = None
+        self._left_to_lease = False
 
     @property
     def running(self) -> bool:
@@ -135,6 +148,11 @@ class WorkerLoop:
     def abandoned(self) -> bool:
         """The grace ran out with a step still in flight: the host must exit the process."""
         return self._abandoned
+
+    @property
+    def left_to_lease(self) -> bool:
+        """Some task may still be claimed by this loop though it stopped: it comes free when its lease is over."""
+        return self._abandoned or self._left_to_lease
 
     def stop(self) -> None:
         """End after the current iteration; waits for the step in flight, at most the grace."""
@@ -153,13 +171,15 @@ class WorkerLoop:
         finally:
             self._running = False
             if self._owns_process:
+                give_back(self._process, self._dispatcher)
                 self._process.stop()
             restore()
 
     def tick(self) -> bool:
-        """Claim one task and drive it to its next rest; False when nothing is claimable (or the store is out of
-        reach). Never raises for an error of a step or of the store."""
-        lease = self._claim()
+        """Claim one task, or go on with one whose claim this process kept while it rested, and drive it to its next
+        rest; False when there is none (or the store is out of reach). Never raises for an error of a step or of the
+        store."""
+        lease = self._resume() or self._claim()
         if lease is None:
             return False
         self._process.keep(lease.held)
@@ -168,7 +188,12 @@ class WorkerLoop:
         except Exception as error:  # no thread to be had, say: the task is tried again, the loop goes on
             self._fail(lease, error)
         finally:
-            self._process.drop(lease.held)
+            if lease.held.kept and lease.held.lost is None:
+                self._process.kept.put(lease)
+            else:
+                self._process.drop(lease.held)
+            # A renewal whose answer was lost may still hold it.
+            self._left_to_lease |= self._stop.is_set() and (lease.held.lost or "").startswith(LEASE_OVER)
         return True
 
     def maybe_sweep(self) -> bool:
@@ -195,13 +220,31 @@ class WorkerLoop:
 
     # -- one iteration -------------------------------------------------------------------------------------
 
+    def _resume(self) -> Lease | None:
+        """A kept task for which something came, running again under the same epoch."""
+        lease = self._process.kept.take()
+        if lease is None:
+            return None
+        if lease.held.lost is None:
+            try:
+                resumed = self._dispatcher.resume(lease)
+            except Conflict as error:
+                lease.held.cut(str(error))
+            except Exception as error:
+                self._failures += 1
+                self._process.trouble.failed("resuming a task", error)
+                self._process.kept.put(lease)
+                return None
+            else:
+                lease.held.resumed()
+                if resumed.timer_fired:
+                    self._tell("timers_fired", None, count=1, task_ids=(lease.task_id,))
+                return lease
+        self._process.drop(lease.held)
+        return None
+
     def _claim(self) -> Lease | None:
-        found = self._ask(
-            "claiming",
-            lambda: self._dispatcher.claim(
-                worker_id=self._worker_id, lease_seconds=self._lease_seconds, stop=self._stop
-            ),
-        )
+        found = self._ask("claiming", self._ask_for_a_claim)
         if found is None:
             return None
         claims, lease = found
@@ -210,6 +253,13 @@ class WorkerLoop:
         if claims.stale_requeued:
             self._tell("stale_requeued", None, count=len(claims.stale_requeued), task_ids=claims.stale_requeued)
         return lease
+
+    def _ask_for_a_claim(self) -> tuple[Claims, Lease | None]:
+        try:
+            return self._dispatcher.claim(worker_id=self._worker_id, lease_seconds=self._lease_seconds, stop=self._stop)
+        except ClaimUnknown:
+            self._left_to_lease |= self._stop.is_set()
+            raise
 
     def _drive(self, lease: Lease) -> None:
         """Run the step on its own activity, and hear of its end, of the claim's loss, or of a stop."""
@@ -223,6 +273,7 @@ class WorkerLoop:
                         lease,
                         process=self._process,
                         next_goal_handle=self._next_goal_handle,
+                        on_unknown=self.on_unknown,
                         reliability_sink=self._sink,
                     )
                 )
@@ -237,11 +288,11 @@ class WorkerLoop:
 
     def _await(self, spawned: Spawned, lease: Lease) -> bool:
         """Whether the step ended; otherwise its claim is lost, or the grace ran out."""
-        stopped_at: float | None = None
         held = lease.held
+        self._stopped_at = None
         while not spawned.done.is_set():
             if held.lost is None and self._world.monotonic() >= held.deadline:
-                held.cut("its lease is over by this worker's own clock")
+                held.cut(LEASE_OVER)
             if held.lost is not None:
                 # The step may take long to notice; it can write nothing more, so nobody waits for it.
                 return self._world.wait_any([spawned.done], self._step_poll) is not None
@@ -249,20 +300,24 @@ class WorkerLoop:
                 held.cut(ORDERED)
                 continue
             waits = [spawned.done, held.changed]
-            if stopped_at is None:
+            if self._stopped_at is None:
                 waits.append(self._stop)
             self._world.wait_any(waits, self._step_poll)
-            if self._stop.is_set() and stopped_at is None:
-                stopped_at = self._world.monotonic()
+            if self._stop.is_set() and self._stopped_at is None:
+                self._stopped_at = self._world.monotonic()
+                self._process.drain()
                 self._on_stop(lease)
-            if stopped_at is not None and self._grace_over(stopped_at) and not spawned.done.is_set():
+            if self._grace_over() and not spawned.done.is_set():
+                if held.ordered_at is not None:
+                    held.cut(ORDERED)  # the task ends now, without its step
+                    continue
                 self._abandon(lease)
                 return False
         return True
 
     def _finish_for(self, lease: Lease) -> None:
         """What is left to do under a claim that this worker itself took from its step."""
-        if lease.held.lost == QUOTA_EXCEEDED:
+        if lease.held.lost == QUOTA_EXCEEDED and self._process.stop_jobs(lease.held):
             self._ask("putting the task back", lambda: put_back_over_quota(self._dispatcher.store, lease.held))
         elif lease.held.lost == ORDERED:
             self._obey(lease)
@@ -283,6 +338,7 @@ class WorkerLoop:
                     prelude=_nothing,
                     process=self._process,
                     next_goal_handle=self._next_goal_handle,
+                    on_unknown=self.on_unknown,
                     reliability_sink=self._sink,
                 ),
             )
@@ -292,8 +348,10 @@ class WorkerLoop:
     def _on_stop(self, lease: Lease) -> None:
         """The loop was told to stop with this step in flight: let it finish. ``noeta worker`` cancels it."""
 
-    def _grace_over(self, stopped_at: float) -> bool:
-        return self._grace is not None and self._world.monotonic() - stopped_at >= self._grace
+    def _grace_over(self) -> bool:
+        if self._stopped_at is None or self._grace is None:
+            return False
+        return self._world.monotonic() - self._stopped_at >= self._grace
 
     def _abandon(self, lease: Lease) -> None:
         self._abandoned = True
@@ -310,6 +368,8 @@ class WorkerLoop:
                 self._finish_for(lease)
             case StoreUnavailable() | CommitUnknown():
                 self._process.trouble.failed(f"the step of task {lease.task_id}", result)
+                if lease.held.stopping:
+                    self._give_back(lease)
             case UnreadableLog():
                 pass  # said, and put back for a worker that can read it
             case BaseException():
@@ -317,17 +377,42 @@ class WorkerLoop:
             case "skipped":
                 self._tell("suspended_without_wake", lease)
             case "stopped" if lease.held.stopping:
-                self._ask("releasing", lambda: self._dispatcher.release(lease))
+                self._give_back(lease)
             case _:
                 settle: Callable[[str], None] | None = getattr(self._rt, "settle_subtasks_after_step", None)
                 if settle is not None:
                     self._ask("settling subtasks", lambda: settle(lease.task_id))
 
+    def _give_back(self, lease: Lease) -> None:
+        """Release the task of a step that was told to stop; again, while the store is out of reach and the grace lasts.
+        A claim that is gone (an answer that was lost had released it, say) needs nobody to give it back."""
+
+        def release() -> bool:
+            try:
+                self._dispatcher.release(lease)
+            except Conflict as error:
+                _log.info("task %s: nothing to give back: %s", lease.task_id, error)
+            return True
+
+        if not self._process.stop_jobs(lease.held):  # they die with the lease
+            self._left_to_lease = True
+            return
+        while lease.held.lost is None and not self._ask("releasing", release):
+            if self._grace is None or self._grace_over():
+                self._left_to_lease = True
+                return
+            self._world.wait_any([lease.held.changed], GIVE_BACK_PAUSE_SECONDS)
+
     def _fail(self, lease: Lease, error: BaseException) -> None:
         _log.error("task %s: an error escaped the step", lease.task_id, exc_info=error)
         reason = f"{type(error).__name__}: {error}"
         self._tell("step_failed_retryable", lease, reason=reason)
-        self._ask("recording a failure", lambda: self._dispatcher.fail(lease, retryable=True, reason=reason))
+        failed = None
+        if self._process.stop_jobs(lease.held):
+            failed = self._ask(
+                "recording a failure", lambda: self._dispatcher.fail(lease, retryable=True, reason=reason)
+            )
+        self._left_to_lease |= failed is None and self._stop.is_set()
 
     # -- helpers -------------------------------------------------------------------------------------------
 
@@ -352,8 +437,11 @@ class WorkerLoop:
         seconds = max(self._poll_interval, min(seconds, STORE_PAUSE_SECONDS_MAX))
         if self._sleep is not None:
             self._sleep(seconds)
-        else:
+        elif self._failures or not self._process.kept:
             self._stop.wait(seconds)
+        else:
+            kept = self._process.kept
+            self._world.wait_any([self._stop, *kept.events()], kept.pause(seconds))
 
     def _due(self, last: float, interval: float) -> bool:
         return interval > 0 and self._world.monotonic() - last >= interval

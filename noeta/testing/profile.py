@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from noeta.core.jobs import JobTable
 from noeta.core.runner import Engine
 from noeta.core.store import Store
 from noeta.core.world import World
@@ -25,6 +26,7 @@ class RuntimeBundle:
     dispatcher: Dispatcher
     world: World
     process: Process | None = None
+    jobs: JobTable | None = None
 
 
 def bundle(
@@ -34,8 +36,10 @@ def bundle(
     world: World | None = None,
     queues: Sequence[str] | None = None,
     process: Process | None = None,
+    jobs: JobTable | None = None,
 ) -> RuntimeBundle:
-    """A runtime over this store: one engine, the given queues (None: every queue)."""
+    """A runtime over this store: one engine, the given queues (None: every queue). ``jobs``: what runs its background
+    jobs; None: its tools can start none."""
     world = world or ThreadWorld()
     return RuntimeBundle(
         engine,
@@ -44,4 +48,5 @@ def bundle(
         Dispatcher(store, queues=queues, world=world),
         world,
         process,
+        jobs,
     )

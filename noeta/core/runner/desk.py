@@ -9,12 +9,35 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from noeta.core import limits
-from noeta.core.events import Entry, Event, MessageTaken, ModelReplied, StepAttemptAbandoned, ToolFinished, ToolStarted
+from msgspec import UNSET
+
+from noeta.core import codec, limits, texts
+from noeta.core.events import (
+    ApprovalAsked,
+    Entry,
+    Event,
+    JobEnded,
+    JobLost,
+    JobStarted,
+    MessageTaken,
+    ModelReplied,
+    StepAttemptAbandoned,
+    ToolFinished,
+    ToolStarted,
+)
 from noeta.core.fold import TaskState, advance
+from noeta.core.jobs import OUTPUT_CHARS_TOLD, JobEnd, JobSpec
 from noeta.core.runner.lease import Held
 from noeta.core.store import Appended, Child, Commit, LogPage, Next, Post, Store, Suspend, UnreadItem
-from noeta.core.wake import HumanResponseReceived, matches_wake
+from noeta.core.wake import (
+    NEXT_GOAL,
+    ControlReceived,
+    HumanResponseReceived,
+    SubtaskCompleted,
+    TimerFired,
+    matches_wake,
+    timed_out,
+)
 
 NOTED_MAX: Final = limits.COMMIT_PARTS_MAX // 2
 NOTED_CHARS_MAX: Final = limits.COMMIT_BYTES_MAX // 16
@@ -37,6 +60,7 @@ class Desk:
         self._noted_chars = 0
         self._children: list[Child] = []
         self._posts: list[Post] = []
+        self._jobs: dict[str, JobSpec] = {}
         self._durable_seq = 0
         self._inbox_seen = 0
 
@@ -53,9 +77,9 @@ class Desk:
             more = page.more or page.inbox_seen < page.row.inbox_seq
         self._durable_seq = self.state.last_seq
 
-    def look_again(self) -> None:
-        """See what came since the inbox was last read, if anything did."""
-        more = self._held.inbox_seq > self._inbox_seen
+    def look_again(self, *, for_certain: bool = False) -> None:
+        """See what came since the inbox was last read, if anything did as far as is known; ``for_certain`` asks."""
+        more = for_certain or self._held.inbox_seq > self._inbox_seen
         while more:
             page = self._read(self._durable_seq)
             if page.entries:
@@ -82,9 +106,19 @@ class Desk:
         """Whether what is noted must be committed before more is noted."""
         return len(self._noted) >= NOTED_MAX or self._noted_chars >= NOTED_CHARS_MAX
 
-    def note(self, event: Event, *, children: Sequence[Child] = (), posts: Sequence[Post] = ()) -> None:
+    def note(
+        self,
+        event: Event,
+        *,
+        children: Sequence[Child] = (),
+        posts: Sequence[Post] = (),
+        job: JobSpec | None = None,
+    ) -> None:
         """Let an event count for the decisions that follow; it becomes durable, with its children and posts, with the
-        next flush. Keeps: children-once."""
+        next flush. The job that a ``JobStarted`` names is started after that. Keeps: children-once, jobs-told-once."""
+        if isinstance(event, JobStarted):
+            assert job is not None, event
+            self._jobs[event.job_id] = job
         advance(self.state, Entry(self.state.last_seq + 1, self._held.claim.epoch, 0, event, ""))
         self._noted.append(event)
         self._noted_chars += _chars(event)
@@ -109,12 +143,57 @@ class Desk:
         self._children, self._posts = [], []
         appended = self._held.append(self._durable_seq, commit)
         self._durable_seq = appended.last_seq
-        for event in noted:
-            if isinstance(event, StepAttemptAbandoned):
-                self._on_seal(event.reason, event.abandoned_from_seq)
-            elif isinstance(event, ToolStarted) and event.call_id in self.state.calls:
-                self.state.calls[event.call_id].started_at = appended.at  # the store's time of the entry
+        for event in sorted(noted, key=lambda event: not isinstance(event, JobStarted)):
+            self._durable(event, appended.at)  # nothing stands between the record of a job and its start
         return appended
+
+    def _durable(self, event: Event, at: int) -> None:
+        match event:
+            case StepAttemptAbandoned():
+                self._on_seal(event.reason, event.abandoned_from_seq)
+            case ToolStarted() if event.call_id in self.state.calls:
+                self.state.calls[event.call_id].started_at = at  # the store's time of the entry
+            case JobStarted() if event.job_id in self._jobs and not self._held.stopping:
+                assert self._held.jobs is not None, event
+                self._held.check()
+                self._held.jobs.start(event.job_id, self._jobs.pop(event.job_id))
+            case JobEnded() if self._held.jobs is not None:
+                self._held.jobs.recorded([event.job_id])
+            case _:
+                pass
+
+    # -- jobs ----------------------------------------------------------------------------------------------
+
+    def note_jobs(self) -> bool:
+        """Note what became of the task's jobs: those of this claim that have ended, and those that a claim before it
+        left behind, which are lost; whether there was any. Keeps: jobs-told-once."""
+        jobs, told = self._held.jobs, False
+        known = jobs.known() if jobs is not None else frozenset()
+        ended = {} if jobs is None else {end.job_id: end for end in jobs.ended()}
+        for job in list(self.state.jobs):
+            if job in ended:
+                self.note(_job_ended(ended[job]))
+            elif job not in known and job not in self._jobs:
+                self.note(JobLost(job))
+            else:
+                continue
+            told = True
+        return told
+
+    def stop_jobs(self) -> None:
+        """End all jobs of the task, and note it: nothing outlives its task, or the claim that owns it.
+
+        Raises:
+            ClaimLost: something would not end; it dies with the lease.
+        """
+        for job in list(self._jobs):  # asked for, and never started
+            del self._jobs[job]
+            self.note(JobEnded(job, "not_started", detail="its task ended first"))
+        jobs = self._held.jobs
+        if jobs is not None and jobs.live() and not jobs.stop():
+            self._held.cut("a background job would not end")
+            self._held.check()
+        self.note_jobs()
 
     def _seen(self, next: Next) -> int:
         """The newest item this decision took into account. An unread one that would end the wait at once is not of
@@ -126,6 +205,16 @@ class Desk:
         return self._inbox_seen
 
 
+def _job_ended(end: JobEnd) -> JobEnded:
+    """The entry of a job's end, with the newest of its output."""
+    text = codec.escape_text(end.output.text)
+    text = text if len(text) <= OUTPUT_CHARS_TOLD else text[-OUTPUT_CHARS_TOLD:]
+    left_out = end.output.total - len(text.encode())
+    if left_out > 0:
+        text = texts.JOB_OUTPUT_CUT.format(bytes=left_out) + text
+    return JobEnded(end.job_id, end.how, end.exit_code, end.signal, text, codec.escape_text(end.detail))
+
+
 def _chars(event: Event) -> int:
     """About how much text an event holds."""
     match event:
@@ -133,5 +222,24 @@ def _chars(event: Event) -> int:
             MessageTaken(message=HumanResponseReceived(text=text)) | ToolFinished(output=text) | ModelReplied(text=text)
         ):
             return len(text)
+        case ToolStarted(input=input) | ApprovalAsked(input=input) if input is not UNSET:
+            return len(codec.canonical(input))
         case _:
             return 0
+
+
+def is_message(item: UnreadItem) -> bool:
+    """Something that was said to the task, or to its turn."""
+    match item.item:
+        case HumanResponseReceived(handle=handle):
+            return handle == NEXT_GOAL and not timed_out(item.item)
+        case ControlReceived():
+            return True
+        case _:
+            return False
+
+
+def is_left_over(state: TaskState, item: UnreadItem) -> bool:
+    """A timer, the end of a wait's time, or a child's result that nothing waits for any more."""
+    comes_once = isinstance(item.item, TimerFired | SubtaskCompleted) or timed_out(item.item)
+    return comes_once and not state.awaits(item.item)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from noeta.core.errors import BadInput
 from noeta.core.fold import TaskState
+from noeta.core.gates import Gate
 from noeta.core.model import ModelRequest, Provider
 from noeta.core.retry import RetryPolicy
 from noeta.core.tool import OnUnknown, Tool
@@ -20,11 +21,12 @@ MAX_SUBTASK_DEPTH: Final = 3
 class Engine:
     """One agent: its instructions, model and tools (by name).
 
-    ``max_subtask_depth``: how deep below the root its sub-agents may stand; a call that asks for a deeper one gets an
-    error result. None: no bound. Keeps: bounded.
+    ``gates`` are asked, in order, before a call is started. ``on_unknown`` None: as whoever drives the task has it
+    (`noeta worker` tells, ``WorkerLoop`` parks). ``max_subtask_depth``: how deep below the root its sub-agents may
+    stand; a call that asks for a deeper one gets an error result. None: no bound. Keeps: bounded.
 
     Raises:
-        BadInput: ``on_unknown`` asks for the park flow, which this version does not have; or a negative depth.
+        BadInput: a negative depth.
     """
 
     provider: Provider
@@ -32,12 +34,11 @@ class Engine:
     system: str = ""
     tools: Mapping[str, Tool] = field(default_factory=dict)
     retry: RetryPolicy = RetryPolicy()
-    on_unknown: OnUnknown = OnUnknown.TELL
+    gates: Sequence[Gate] = ()
+    on_unknown: OnUnknown | None = None
     max_subtask_depth: int | None = MAX_SUBTASK_DEPTH
 
     def __post_init__(self) -> None:
-        if self.on_unknown is OnUnknown.PARK:
-            raise BadInput("on_unknown", "'park' is not available in this version, use 'tell'")
         if self.max_subtask_depth is not None and self.max_subtask_depth < 0:
             raise BadInput("max_subtask_depth", f"at least 0, or None for no bound, found {self.max_subtask_depth}")
 

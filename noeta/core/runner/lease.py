@@ -11,7 +11,10 @@ from collections.abc import Callable
 from typing import Final
 
 from noeta.core.errors import CommitUnknown, InvalidLease, StoreUnavailable
+from noeta.core.ids import micros
+from noeta.core.jobs import Jobs
 from noeta.core.store import Appended, Claim, Commit, Renewal, Store
+from noeta.core.wake import WakeCondition
 from noeta.core.world import Event, World
 
 HEARTBEAT_MAX: Final = 360
@@ -19,8 +22,12 @@ HEARTBEAT_MAX: Final = 360
 
 QUOTA_EXCEEDED: Final = "lease_quota_exceeded"
 ORDERED: Final = "its task is to end, and the step did not"
+LEASE_OVER: Final = "its lease is over by this worker's own clock"
 RETRY_SECONDS_MAX: Final = 1.0
 """The longest pause before a failed or busy renewal is tried again."""
+
+DRAIN_SECONDS_MAX: Final = 1.0
+"""The longest pause between renewals while the process stops: an order to end must be heard within the grace."""
 
 
 class ClaimLost(InvalidLease):
@@ -32,7 +39,8 @@ class Held:
 
     ``cancelled`` is set when the claim is lost, the worker stops, or an order came; ``lost`` says why it is lost. After
     ``cut`` no append leaves this process under this claim. ``ordered_at``: when the keeper heard of an order to end or
-    to stop, by the monotonic clock.
+    to stop, by the monotonic clock. ``kept``: the task rests, and this process keeps the claim for the sake of its
+    ``jobs``; ``rests_on``: what it waits for then; ``heard``: something came for it meanwhile.
     """
 
     def __init__(self, world: World, store: Store, claim: Claim, deadline: float) -> None:
@@ -43,11 +51,33 @@ class Held:
         self.lost: str | None = None
         self.stopping = False
         self.ordered_at: float | None = None
+        self.jobs: Jobs | None = None
+        self.kept = False
+        self.rests_on: WakeCondition | None = None
+        self.heard = False
         self.inbox_seq = claim.inbox_seq
         self.last_seq = claim.last_seq
         self.renewals = 0
+        self.counted_at = float("-inf")
         self._world = world
         self._store = store
+        self._store_time: tuple[int, float] | None = None
+
+    def saw_store_time(self, now: int) -> None:
+        """What the store's clock said in the answer that just came, in microseconds."""
+        self._store_time = now, self._world.monotonic()
+
+    def store_now(self) -> int | None:
+        """The store's time, as far as is known here, in microseconds: never ahead of it. None: nothing is known."""
+        if self._store_time is None:
+            return None
+        now, seen_at = self._store_time
+        return now + micros(self._world.monotonic() - seen_at)
+
+    def resumed(self) -> None:
+        """The task that rested with this claim kept is driven again: what was told to the step before is over."""
+        self.cancelled, self.changed = self._world.event(), self._world.event()
+        self.kept, self.heard, self.ordered_at, self.rests_on, self.renewals = False, False, None, None, 0
 
     @property
     def key(self) -> tuple[str, str]:
@@ -57,7 +87,7 @@ class Held:
     def check(self) -> None:
         """Raise ``ClaimLost`` if the lease may be over: before an append and right before a tool's body."""
         if self.lost is None and self._world.monotonic() >= self.deadline:
-            self.cut("its lease is over by this worker's own clock")
+            self.cut(LEASE_OVER)
         if self.lost is not None:
             raise ClaimLost(f"the claim {self.claim.lease_id} of task {self.claim.task_id!r} is lost: {self.lost}")
 
@@ -86,6 +116,7 @@ class Held:
         appended = self._store.append(self.claim, expected_seq, commit)
         self.last_seq = appended.last_seq
         self.inbox_seq = max(self.inbox_seq, appended.inbox_seq)
+        self.saw_store_time(appended.at)
         return appended
 
 
@@ -93,7 +124,8 @@ class LeaseKeeper:
     """Renews all held claims every ``interval`` seconds, in one round trip.
 
     ``wait`` replaces the beat's pause (returns True to end the keeper); ``on_lost`` hears of each claim that the
-    store or the clock took away.
+    store or the clock took away, ``on_extended`` of each that is held longer, ``on_heard`` of each kept one for which
+    something came.
     """
 
     def __init__(
@@ -106,6 +138,8 @@ class LeaseKeeper:
         heartbeat_max: int = HEARTBEAT_MAX,
         wait: Callable[[float], bool] | None = None,
         on_lost: Callable[[Held], None] | None = None,
+        on_extended: Callable[[Held], None] | None = None,
+        on_heard: Callable[[Held], None] | None = None,
         on_error: Callable[[Exception], None] | None = None,
         on_renewed: Callable[[], None] | None = None,
     ) -> None:
@@ -115,11 +149,14 @@ class LeaseKeeper:
         self._interval = interval
         self._heartbeat_max = heartbeat_max
         self._on_lost = on_lost or (lambda held: None)
+        self._on_extended = on_extended or (lambda held: None)
+        self._on_heard = on_heard or (lambda held: None)
         self._on_error = on_error or (lambda error: None)
         self._on_renewed = on_renewed or (lambda: None)
         self._held: dict[tuple[str, str], Held] = {}
         self._stopped = world.event()
-        self._wait = wait or self._stopped.wait
+        self._draining = world.event()
+        self._wait = wait or self._pause
         self._running = False
 
     def keep(self, held: Held) -> None:
@@ -137,6 +174,10 @@ class LeaseKeeper:
         """Renew this claim no longer; its lease runs out unless it was released."""
         self._held.pop(held.key, None)
 
+    def drain(self) -> None:
+        """The process stops: renew more often, so that an order is heard while steps are waited for."""
+        self._draining.set()
+
     def stop(self) -> None:
         """End the keeper; claims still held run out."""
         self._stopped.set()
@@ -151,6 +192,12 @@ class LeaseKeeper:
                 self._expire(list(self._held.values()))
                 pause = self._retry_pause()
         self._running = False
+
+    def _pause(self, seconds: float) -> bool:
+        if self._draining.is_set():
+            return self._stopped.wait(min(seconds, DRAIN_SECONDS_MAX))
+        self._world.wait_any([self._stopped, self._draining], seconds)
+        return self._stopped.is_set()
 
     def beat(self) -> float:
         """Renew everything once; how long to wait before the next beat."""
@@ -181,13 +228,22 @@ class LeaseKeeper:
                 self._on_lost(held)
             return False
         held.deadline = asked_at + self._lease_seconds
-        held.renewals += 1
+        held.saw_store_time(renewal.now)
+        self._on_extended(held)
+        # A step is bounded so; a task that rests is not. What is renewed early while the process drains is not counted.
+        if not held.kept and (not self._draining.is_set() or asked_at - held.counted_at >= self._interval):
+            held.renewals += 1
+            held.counted_at = asked_at
         if held.renewals >= self._heartbeat_max:
             held.cut(QUOTA_EXCEEDED)
             self._on_lost(held)
             return False
+        heard = renewal.timer_due or renewal.ordered or renewal.inbox_seq > held.inbox_seq
         held.inbox_seq = max(held.inbox_seq, renewal.inbox_seq)
-        if renewal.ordered:
+        if held.kept and heard:
+            held.heard = True
+            self._on_heard(held)
+        elif renewal.ordered:
             held.order()
         return False
 
@@ -195,7 +251,7 @@ class LeaseKeeper:
         now = self._world.monotonic()
         for held in holders:
             if held.lost is None and now >= held.deadline:
-                held.cut("its lease is over by this worker's own clock: renewals kept failing")
+                held.cut(f"{LEASE_OVER}: renewals kept failing")
                 self._on_lost(held)
 
     def _retry_pause(self) -> float:

@@ -10,14 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from noeta.core import codec, ids, limits, texts
+from noeta.core.cron import parse
 from noeta.core.errors import BadInput
-from noeta.core.events import ToolFinished, ToolParked
-from noeta.core.fold import CallState, TaskState
+from noeta.core.events import CronRemoved, CronSet, Event, JobStarted, ToolFinished, ToolParked
+from noeta.core.fold import Approval, CallState, TaskState
+from noeta.core.jobs import JOBS_MAX, JobSpec
 from noeta.core.lower import check_instant, lower_item
 from noeta.core.runner.engine import Engine
 from noeta.core.store import Child, Post
 from noeta.core.telling import told
-from noeta.core.tool import OUTPUT_BYTES_MAX, ChildAsked, Parked, ToolOutcome, ToolResult
+from noeta.core.tool import OUTPUT_BYTES_MAX, ChildAsked, CronAsked, Parked, ToolOutcome, ToolResult
 from noeta.core.wake import (
     BACKGROUND,
     NEXT_GOAL,
@@ -34,15 +36,21 @@ from noeta.core.wake import (
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The entry of a call that was run or recovered, and what is committed with it."""
+    """The entry of a call that was run or recovered, and what is committed with it: ``more`` entries, children, posts.
+    ``job``: what is started once they are durable."""
 
     event: ToolFinished | ToolParked
     children: tuple[Child, ...] = ()
     posts: tuple[Post, ...] = ()
+    more: tuple[Event, ...] = ()
+    job: JobSpec | None = None
 
 
-def record(engine: Engine, state: TaskState, call: CallState, outcome: object, source: str) -> Recorded:
-    """What a tool's outcome becomes. ``outcome``: as the tool returned it, whatever that is.
+def record(
+    engine: Engine, state: TaskState, call: CallState, outcome: object, source: str, *, has_jobs: bool
+) -> Recorded:
+    """What a tool's outcome becomes. ``outcome``: as the tool returned it, whatever that is. ``has_jobs``: whether this
+    worker runs background jobs.
 
     Raises:
         TypeError: it is no ``ToolOutcome``.
@@ -50,6 +58,8 @@ def record(engine: Engine, state: TaskState, call: CallState, outcome: object, s
     if not isinstance(outcome, ToolResult | Parked):
         raise TypeError(f"the tool returned {type(outcome).__name__}, expected ToolResult or Parked")
     try:
+        if isinstance(outcome, ToolResult) and outcome.job is not None and not has_jobs:
+            raise BadInput("job", "this worker runs no background jobs")
         return _record(engine, state, call, outcome, source)
     except BadInput as error:
         return Recorded(finished(call, f"Refused: {error}", is_error=True, source=source))
@@ -67,7 +77,14 @@ def answered(call: CallState) -> ToolFinished:
     """The entry of a parked call whose answer has come."""
     assert call.answer is not None, call
     output, is_error = told(call.answer)
+    if call.approval is Approval.DENIED:
+        return denied(call, texts.NOT_APPROVED.format(answer=output))
     return finished(call, output, is_error=is_error, source="woken")
+
+
+def denied(call: CallState, reason: str) -> ToolFinished:
+    """The entry of a call that a gate, or a person, did not let start."""
+    return finished(call, texts.DENIED.format(reason=reason), is_error=True, source="denied")
 
 
 def _record(engine: Engine, state: TaskState, call: CallState, outcome: ToolOutcome, source: str) -> Recorded:
@@ -88,7 +105,37 @@ def _record(engine: Engine, state: TaskState, call: CallState, outcome: ToolOutc
                 source=source,
                 children=[child.id for child in children],
             )
-            return Recorded(event, children, tuple(outcome.posts))
+            more = (*_job(state, call, outcome.job), *_crons(state, call, outcome.crons, outcome.crons_removed))
+            return Recorded(event, children, tuple(outcome.posts), more, outcome.job)
+
+
+def _job(state: TaskState, call: CallState, spec: JobSpec | None) -> Sequence[Event]:
+    if spec is None:
+        return ()
+    if len(state.jobs) >= JOBS_MAX:
+        raise BadInput("job", f"at most {JOBS_MAX} live jobs of a task, found {len(state.jobs)}")
+    if not spec.command or "\0" in spec.command:
+        raise BadInput("job.command", f"expected a text without NUL that is not empty, found {spec.command!r:.200}")
+    codec.check("job.command", spec.command, bytes_max=limits.COMMAND_BYTES_MAX)
+    return (JobStarted(call.call.id, spec.command),)
+
+
+def _crons(state: TaskState, call: CallState, asked: Sequence[CronAsked], removed: Sequence[str]) -> Sequence[Event]:
+    if asked and (not state.interactive or state.parent_task_id is not None):
+        raise BadInput("crons", "only a task that rests between turns, and that nobody waits for, has a cron table")
+    unknown = [one for one in removed if one not in state.crons]
+    if unknown:
+        raise BadInput("crons_removed", f"no such entry: {unknown[0]!r}")
+    if len(state.crons) + len(asked) - len(removed) > limits.CRONS_MAX:
+        raise BadInput("crons", f"at most {limits.CRONS_MAX} of a task, found {len(state.crons)} and {len(asked)} more")
+    made: list[Event] = [CronRemoved(one) for one in removed]
+    since = call.started_at / ids.MICROS_PER_SECOND
+    for number, one in enumerate(asked, 1):
+        parse(one.expression, one.zone)
+        codec.check("crons.prompt", one.prompt, bytes_max=limits.CRON_PROMPT_BYTES_MAX)
+        cron_id = call.call.id if len(asked) == 1 else f"{call.call.id}.{number}"
+        made.append(CronSet(cron_id, one.expression, one.zone, one.prompt, since))
+    return made
 
 
 def _park(state: TaskState, call: CallState, parked: Parked) -> Recorded:

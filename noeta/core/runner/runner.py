@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final, Literal, assert_never
 
 from noeta.core import codec, limits, texts
@@ -19,6 +20,7 @@ from noeta.core.actions import (
     Ended,
     EndTurn,
     FailTurn,
+    FireCrons,
     Interrupted,
     Rest,
     StartCall,
@@ -27,37 +29,42 @@ from noeta.core.actions import (
 )
 from noeta.core.errors import NoetaError
 from noeta.core.events import (
+    ApprovalAsked,
+    Event,
     MessageTaken,
     ModelCalled,
+    NoticeGiven,
     StepAttemptAbandoned,
     TaskCompleted,
     TaskFailed,
     TaskSuspended,
     TaskWoken,
+    ToolFinished,
     ToolStarted,
     TurnFailed,
 )
-from noeta.core.fold import CallState, TaskState
+from noeta.core.fold import Approval, CallState, TaskState
+from noeta.core.gates import Allow, Ask, Deny, approval_handle
+from noeta.core.ids import MICROS_PER_SECOND
 from noeta.core.lower import cancelled_by
 from noeta.core.model import ProviderError
-from noeta.core.runner import calls, model_step
-from noeta.core.runner.desk import Desk
+from noeta.core.runner import calls, crontab, model_step
+from noeta.core.runner.calls import Undecided
+from noeta.core.runner.desk import Desk, is_left_over, is_message
 from noeta.core.runner.engine import Engine
 from noeta.core.runner.lease import Held
-from noeta.core.runner.outcome import Recorded, answered
+from noeta.core.runner.outcome import Recorded, answered, denied
 from noeta.core.store import Continue, End, Post, Store, Suspend, UnreadItem
-from noeta.core.tool import StepCancelled
+from noeta.core.task import Status
+from noeta.core.tool import OnUnknown, StepCancelled
 from noeta.core.wake import (
     CANCEL,
     CLOSE,
     NEXT_GOAL,
     ControlReceived,
     HumanResponseReceived,
-    SubtaskCompleted,
-    TimerFired,
     WakeCondition,
     find_wake,
-    timed_out,
 )
 from noeta.core.world import World
 
@@ -81,8 +88,8 @@ _log = logging.getLogger("noeta.runner")
 class Runner:
     """One drive of one claim.
 
-    ``resolve`` names the engine of a folded task; ``on_seal`` hears of a sealed attempt: its reason, and the
-    seq it was abandoned from.
+    ``resolve`` names the engine of a folded task; ``on_unknown``: what happens to a call whose outcome nobody can tell,
+    unless the engine says so; ``on_seal`` hears of a sealed attempt: its reason, and the seq it was abandoned from.
     """
 
     def __init__(
@@ -93,12 +100,14 @@ class Runner:
         held: Held,
         *,
         next_goal_handle: str | None = None,
+        on_unknown: OnUnknown = OnUnknown.TELL,
         on_seal: Callable[[str, int], None] | None = None,
     ) -> None:
         self._resolve = resolve
         self._world = world
         self._held = held
         self._next_goal_handle = next_goal_handle
+        self._on_unknown = on_unknown
         self._desk = Desk(store, held, on_seal or (lambda reason, seq: None))
         self._moved_endings = 0
         self._ordered_by = 0
@@ -114,6 +123,7 @@ class Runner:
             Conflict, StoreUnavailable, CommitUnknown: stop, write nothing more, charge nobody.
         """
         self._desk.load()
+        crontab.check(self._state)
         self._engine = self._resolve(self._state)
         try:
             return self._drive()
@@ -131,7 +141,7 @@ class Runner:
                 outcome = self._act()
             except StepCancelled:
                 self._held.check()
-                if not self._held.stopping and self._take_orders():
+                if self._take_orders(for_certain=self._held.stopping):
                     continue
                 self._seal_stopped()
                 return "stopped"
@@ -143,14 +153,20 @@ class Runner:
         if self._held.stopping:
             if self._desk.has_notes:  # what is known is recorded: a finished tool is not asked about again
                 self._desk.flush(Continue())
-            return "stopped"
+            if not self._take_orders(for_certain=True):
+                return "stopped"
+        if self._desk.is_full:  # calls that are denied, asked about or answered leave nothing to flush them
+            self._desk.flush(Continue())
         self._take_orders()
         match next_action(self._state):
             case Wait(wake_on=wake_on):
-                if not self._wake(wake_on):
+                self._desk.note_jobs()
+                if self._state.status is Status.SUSPENDED and not self._wake(wake_on):
                     return self._put_back(wake_on)
+            case FireCrons():
+                return self._fire_crons()
             case Interrupted() as interrupted:
-                self._recover(interrupted)
+                return self._recover(interrupted)
             case CallModel(attempt=attempt):
                 self._call_model(attempt)
             case StartCall(call=call):
@@ -191,30 +207,41 @@ class Runner:
         for look in range(1, LOOKS_MAX + 1):
             known = tuple(item.item for item in self._desk.unread)
             again = look < LOOKS_MAX
-            if not self._desk.flush(Suspend(wake_on, known=known, again=again)).moved or not again:
+            if self._suspend(Suspend(wake_on, known=known, again=again)) or not again:
                 break
             self._desk.look_again()
             if self._wake(wake_on):
                 return None
         return "skipped"
 
+    def _suspend(self, suspend: Suspend, *more: Event, posts: Sequence[Post] = ()) -> bool:
+        """Rest, keeping the claim for the sake of live jobs; whether nothing came before that. A kept claim that
+        something came before stays running, and is driven again. Keeps: wake-once."""
+        suspend = replace(suspend, keep=bool(self._state.jobs))
+        moved = self._desk.flush(suspend, *more, posts=posts).moved
+        self._held.kept = suspend.keep and not (moved and suspend.again)
+        self._held.rests_on, self._held.heard = suspend.wake_on, moved
+        return not moved
+
     def _rest(self, wake_on: WakeCondition) -> Outcome:
         """Every open call waits. A result that is already there, or comes meanwhile, makes the task pending at once.
         Keeps: wake-once, children-once."""
         self._desk.look_again()
+        self._desk.note_jobs()
         known = tuple(item.item for item in self._desk.unread)
-        self._desk.flush(Suspend(wake_on, known=known), TaskSuspended(wake_on))
+        self._suspend(Suspend(wake_on, known=known), TaskSuspended(wake_on))
         return "woken"
 
-    def _take_orders(self) -> bool:
+    def _take_orders(self, *, for_certain: bool = False) -> bool:
         """Take an order to end or to stop, before anything else is done; whether there is one. A task that waits takes
-        it as what ended its wait."""
-        if self._held.ordered_at is not None:
-            self._desk.look_again()
+        it as what ended its wait. ``for_certain``: look, even if no renewal said that there is one: a worker that stops
+        ends what it was told to end."""
+        if for_certain or self._held.ordered_at is not None:
+            self._desk.look_again(for_certain=for_certain)
         orders = [item for item in self._desk.unread if isinstance(item.item, ControlReceived)]
         if orders and not isinstance(next_action(self._state), Wait | Ended):
             self._take(orders)
-        return bool(orders)
+        return bool(orders) or self._state.cancel is not None
 
     def _take_messages(self) -> None:
         """Take what people said while the task ran: between a result and the next model call. What a wait that is over
@@ -222,7 +249,7 @@ class Runner:
         self._desk.look_again()
         taken = []
         for item in self._desk.unread:
-            if _is_message(item) or _is_left_over(self._state, item):
+            if is_message(item) or is_left_over(self._state, item):
                 taken.append(item)
             if isinstance(item.item, ControlReceived):
                 break  # what was said after an order is not of this turn
@@ -241,6 +268,7 @@ class Runner:
 
     def _call_model(self, attempt: int) -> None:
         if self._state.model_hash is None:  # an open call is made again before any new item is taken: same-request
+            self._desk.note_jobs()
             self._take_messages()
             if self._state.cancel is not None:
                 return
@@ -259,22 +287,68 @@ class Runner:
         if call.call.tool not in self._engine.tools:
             self._desk.note(calls.unknown_tool(call))
             return
-        self._desk.note(ToolStarted(call.call.id, call.starts + 1))
+        if call.approval is Approval.GIVEN:
+            self._run_call(call)
+            return
+        match calls.gate(self._engine, self._state, call):
+            case Deny(reason=reason):
+                self._desk.note(denied(call, reason))
+            case Ask(question=question, input=input):
+                handle = HumanResponseReceived(approval_handle(self._state.task_id, call.call.id))
+                self._desk.note(ApprovalAsked(call.call.id, handle, question, input))
+            case Allow(input=input):
+                call.rewritten = input
+                self._run_call(call)
+
+    def _run_call(self, call: CallState) -> None:
+        self._desk.note(ToolStarted(call.call.id, call.starts + 1, call.rewritten))
         self._desk.flush(Continue())
         self._record(calls.run_call(self._engine, self._world, self._held, self._state, call))
 
     def _record(self, recorded: Recorded) -> None:
         self._desk.note(recorded.event, children=recorded.children, posts=recorded.posts)
+        for event in recorded.more:
+            self._desk.note(event, job=recorded.job)
 
-    def _recover(self, interrupted: Interrupted) -> None:
-        """Seal what the last owner left half done, and decide about each call in it."""
+    def _recover(self, interrupted: Interrupted) -> Outcome | None:
+        """Seal what the last owner left half done, and decide about each call in it; or park the task, if it is for a
+        person to decide. A call that is started again is not gated again: it was allowed when it ran."""
+        found = [
+            (call, calls.recover_call(self._engine, self._world, self._held, self._state, call))
+            for call in interrupted.calls
+        ]
+        on_unknown = self._on_unknown if self._engine.on_unknown is None else self._engine.on_unknown
+        if on_unknown is OnUnknown.PARK and calls.is_for_a_person(self._engine, self._state, found):
+            return self._park(interrupted, found)
         self._desk.note(StepAttemptAbandoned(_open_from(interrupted), "auto_redrive"))
-        for call in interrupted.calls:
-            recorded = calls.recover_call(self._engine, self._world, self._held, self._state, call)
-            if recorded is None:
-                self._start_call(call)
+        for call, recorded in found:
+            if recorded is Undecided.RUN_AGAIN:
+                self._run_call(call)
             else:
+                self._record(calls.unknown(call) if recorded is Undecided.UNKNOWN else recorded)
+        return None
+
+    def _park(
+        self, interrupted: Interrupted, found: Sequence[tuple[CallState, Recorded | Undecided]]
+    ) -> Outcome | None:
+        """Seal, notice and rest are one commit: a crash leaves all of them or none. None: an order came before it."""
+        self._desk.look_again()
+        if any(isinstance(item.item, ControlReceived) for item in self._desk.unread):
+            return None
+        # Whoever spoke before the notice did not know of it: that is no word about how to go on.
+        self._take([item for item in self._desk.unread if is_message(item)])
+        posts = self._giving_up()
+        self._desk.note(StepAttemptAbandoned(_open_from(interrupted), texts.ATTEMPT_PARKED))
+        for _, recorded in found:
+            # A wait that was looked up is not begun: this turn ends here.
+            if isinstance(recorded, Recorded) and isinstance(recorded.event, ToolFinished):
                 self._record(recorded)
+        names = ", ".join(f"{call.call.tool} ({call.call.id})" for call in interrupted.calls)
+        self._desk.note(NoticeGiven(codec.escape_text(texts.PARKED_NOTICE.format(calls=names))))
+        self._desk.note_jobs()
+        wake_on = HumanResponseReceived(self._next_goal_handle or NEXT_GOAL)
+        self._suspend(Suspend(wake_on), TaskSuspended(wake_on, reason=texts.ATTEMPT_PARKED), posts=posts)
+        return "stopped"
 
     def _seal_stopped(self) -> None:
         """The worker stops in the middle of a model call: nobody died in it, and it must not count as if. An open
@@ -287,19 +361,22 @@ class Runner:
 
     def _end_turn(self, answer: str | None) -> Outcome | None:
         """Wait for the next message, or end; None if a message came before the end: the task goes on."""
+        if self._desk.note_jobs():
+            return None  # the model is told before its turn ends
         if self._state.interactive:
-            wake_on = HumanResponseReceived(NEXT_GOAL)
-            self._desk.flush(Suspend(wake_on), TaskSuspended(wake_on, answer))
+            wake_on = crontab.rest(self._state, NEXT_GOAL)
+            self._suspend(Suspend(wake_on), TaskSuspended(wake_on, answer))
             return "woken"
         for_certain = self._moved_endings >= MOVED_ENDINGS_MAX
         if not for_certain:
             self._desk.look_again()
             before = self._state.last_seq
-            if any(_is_message(item) for item in self._desk.unread):
+            if any(is_message(item) for item in self._desk.unread):
                 self._take_messages()
                 if self._state.last_seq > before:
                     self._moved_endings += 1
                     return None
+        self._desk.stop_jobs()
         seen = limits.INTEGER_MAX if for_certain else None
         if self._desk.flush(End(TaskCompleted(answer)), inbox_seen=seen).moved:
             self._moved_endings += 1
@@ -315,6 +392,7 @@ class Runner:
         if self._state.interactive and not bug_again:
             self._rest_on(NEXT_GOAL, texts.TURN_FAILED.format(code=reason), posts)
             return "woken"
+        self._desk.stop_jobs()
         self._desk.flush(End(TaskFailed(reason, message)))
         return "drained"
 
@@ -326,10 +404,11 @@ class Runner:
         if handle is None and order.action == CLOSE and self._state.interactive:
             handle = NEXT_GOAL
         if handle is None:
+            self._desk.stop_jobs()
             self._desk.flush(End(cancelled_by(order)))
             return "cancelled"
         # What was said before the order belongs to the turn it stops; what came after it begins the next one.
-        self._take([item for item in self._desk.unread if item.number < self._ordered_by and _is_message(item)])
+        self._take([item for item in self._desk.unread if item.number < self._ordered_by and is_message(item)])
         posts = self._giving_up()
         interrupted = next_action(self._state, ordered=False)
         if isinstance(interrupted, Interrupted):
@@ -338,8 +417,23 @@ class Runner:
         return "stopped"
 
     def _rest_on(self, handle: str, reason: str, posts: Sequence[Post]) -> None:
-        wake_on = HumanResponseReceived(handle)
-        self._desk.flush(Suspend(wake_on), TaskSuspended(wake_on, reason=reason), posts=posts)
+        self._desk.note_jobs()
+        wake_on = crontab.rest(self._state, handle)
+        self._suspend(Suspend(wake_on), TaskSuspended(wake_on, reason=reason), posts=posts)
+
+    def _fire_crons(self) -> Outcome | None:
+        """What is due by now begins a turn, once for a whole outage. Keeps: timers-once."""
+        assert self._state.crons_due is not None
+        if self._held.store_now() is None and self._desk.has_notes:  # an adopted claim: the answer tells the time
+            self._desk.flush(Continue())
+        now = (self._held.store_now() or 0) / MICROS_PER_SECOND
+        fired = crontab.due(self._state.crons, max(self._state.crons_due, now))
+        for event in fired:
+            self._desk.note(event)
+        if fired:
+            return None
+        self._rest_on(NEXT_GOAL, "", ())
+        return "woken"
 
     def _giving_up(self) -> list[Post]:
         """Orders to end for the children that open calls wait for: the turn ends without them. More than a commit holds
@@ -381,20 +475,3 @@ def _open_from(interrupted: Interrupted) -> int:
     started = [call.started_seq for call in interrupted.calls]
     model = [] if interrupted.model_called_seq is None else [interrupted.model_called_seq]
     return min(started + model)
-
-
-def _is_message(item: UnreadItem) -> bool:
-    """Something that was said to the task, or to its turn."""
-    match item.item:
-        case HumanResponseReceived(handle=handle):
-            return handle == NEXT_GOAL and not timed_out(item.item)
-        case ControlReceived():
-            return True
-        case _:
-            return False
-
-
-def _is_left_over(state: TaskState, item: UnreadItem) -> bool:
-    """A timer, the end of a wait's time, or a child's result that nothing waits for any more."""
-    comes_once = isinstance(item.item, TimerFired | SubtaskCompleted) or timed_out(item.item)
-    return comes_once and not state.awaits(item.item)

@@ -70,10 +70,12 @@ def test_a_suspended_task_waits() -> None:
     assert next_action(folded(CREATED, TaskSuspended(TimerFired(5.0)))) == Wait(TimerFired(5.0))
 
 
+@pytest.mark.holds("recovery/two-things", "model/left-open")
 def test_a_model_call_without_a_reply_was_interrupted() -> None:
     assert next_action(folded(CREATED, CALLED)) == Interrupted(2, ())
 
 
+@pytest.mark.holds("recovery/two-things", "tool/interrupted")
 def test_a_started_tool_call_was_interrupted() -> None:
     state = folded(CREATED, CALLED, replied(3, "a", "b"), ToolStarted("3-0", 1))
 

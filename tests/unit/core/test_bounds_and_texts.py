@@ -38,6 +38,12 @@ def test_the_model_is_told_of_an_unknown_outcome_in_the_printed_words() -> None:
     )
 
 
+@pytest.mark.holds("tool/safe-default")
+def test_a_tool_is_not_safe_to_run_again_unless_it_says_so() -> None:
+    """Keeps: effect-at-most-once."""
+    assert not tool.ToolFlags().retry_safe
+
+
 def test_reasons_are_the_printed_ones() -> None:
     assert texts.MODEL_CALL_INTERRUPTED == "the model call kept being interrupted"
     assert (texts.LLM_ERROR, texts.LLM_TRUNCATED, texts.INTERNAL_ERROR, texts.UNREADABLE_LOG) == (

@@ -42,6 +42,7 @@ from noeta.core.wake import (
 from tests.unit.core.logs import CALLED, CHAT, CREATED, entries, folded, replied, valid_logs
 
 
+@pytest.mark.holds("recovery/is-folding")
 @given(valid_logs(), st.data())
 def test_folding_a_prefix_and_advancing_is_folding_the_whole(log: list[Entry], data: st.DataObject) -> None:
     """So a state can be kept and advanced, and a snapshot is never wrong."""
@@ -170,6 +171,7 @@ def test_an_entry_of_a_known_type_that_cannot_be_read_is_damage(body: str) -> No
 # -- model calls -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.holds("model/attempts-counted")
 def test_a_model_call_without_a_reply_is_open_and_counted() -> None:
     state = folded(CREATED, CALLED, ModelCalled("other", 2))
 
@@ -183,6 +185,7 @@ def test_a_reply_closes_the_call_and_its_count() -> None:
     assert state.said == [UserSaid("goal"), ModelSaid("hi")]
 
 
+@pytest.mark.holds("model/attempts-counted")
 def test_a_sealed_attempt_closes_the_call_and_keeps_its_count() -> None:
     """A call that kills its worker never loops. Keeps: bounded, calls-pair."""
     state = folded(CREATED, CALLED, StepAttemptAbandoned(2, "auto_redrive"))

@@ -12,6 +12,7 @@ from noeta.core import ids, limits
 from noeta.core.errors import BadInput
 
 
+@pytest.mark.holds("tool/same-key", "tool/children-ids")
 def test_derived_ids_have_their_stated_form() -> None:
     assert ids.call_id(12, 3) == "12-3"
     assert ids.child_id("t", "12-3", 0) == "t.12-3.0"
@@ -27,6 +28,7 @@ def test_a_childs_id_sorts_after_its_parents(parent: str, seq: int, index: int, 
     assert ids.child_id(parent, ids.call_id(seq, index), number) > parent
 
 
+@pytest.mark.holds("tool/children-ids")
 @given(st.tuples(*[st.integers(0, 999)] * 3), st.tuples(*[st.integers(0, 999)] * 3))
 def test_different_calls_have_different_children(one: tuple[int, int, int], other: tuple[int, int, int]) -> None:
     """Keeps: children-once."""

@@ -39,7 +39,7 @@ def state(**changes: Any) -> TaskState:
 
 def recorded(outcome: object, agent: Engine | None = None, **changes: Any) -> Recorded:
     at = state(**changes)
-    return record(agent or engine(Model(())), at, at.calls["3-0"], outcome, "ran")
+    return record(agent or engine(Model(())), at, at.calls["3-0"], outcome, "ran", has_jobs=True)
 
 
 def refusal(outcome: object, agent: Engine | None = None, **changes: Any) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from noeta.core.jobs import Jobs
+from noeta.core.tool import CronState
 
 
 @dataclass(frozen=True)
@@ -16,6 +20,9 @@ class Ctx:
     parent_task_id: str | None = None
     root_task_id: str = "t"
     subtask_depth: int = 0
+    interactive: bool = False
+    jobs: Jobs | None = None
+    crons: Mapping[str, CronState] = field(default_factory=dict)
     cancelled: bool = False
 
     @property

@@ -29,6 +29,7 @@ def test_a_group_is_waited_for_as_one() -> None:
     assert AgentGroup().run({"members": [WHO, WHO]}, Ctx()) == Parked(children=(CHILD, CHILD))
 
 
+@pytest.mark.holds("tool/key-for-posts")
 def test_a_hand_back_is_posted_to_the_parent_under_a_key_of_its_call() -> None:
     """So that its ``recover`` simply runs again. Keeps: taken-once."""
     ctx = Ctx(task_id="t.3-0.1", call_id="5-0", parent_task_id="t")

@@ -74,7 +74,7 @@ def by_place(site: Site) -> dict[str, TaskRow]:
     return rows
 
 
-@pytest.mark.holds("subtask/recovers-alone")
+@pytest.mark.holds("subtask/recovers-alone", "tool/clean-up", "tool/children-with-result", "tool/children-crash")
 def test_a_death_at_any_point_of_a_tree_costs_one_node_one_claim_and_loses_nothing() -> None:
     """Each child is born once, each result told once, and only the task that the dead process held is taken over.
     Keeps: children-once, wake-once, never-stuck."""

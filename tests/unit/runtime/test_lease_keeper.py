@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from noeta.backends.stores.memory import MemoryStore
-from noeta.core.errors import BadInput, CommitUnknown, StoreUnavailable
+from noeta.core.errors import BadInput, CommitUnknown, InvalidLease, StoreUnavailable
 from noeta.core.runner import ClaimLost, Held, LeaseKeeper
 from noeta.core.runner.lease import QUOTA_EXCEEDED, RETRY_SECONDS_MAX
 from noeta.core.store import Claim, Commit, NewTask, Renewal
@@ -85,6 +85,7 @@ def test_the_lease_is_counted_from_before_the_request_was_sent() -> None:
     assert scene.held[0].deadline == asked_at + LEASE
 
 
+@pytest.mark.holds("lost/renewal-refused")
 def test_a_lost_claim_is_cut_and_told_and_the_other_is_kept() -> None:
     scene = Scene()
     scene.memory.release(scene.held[0].claim)
@@ -157,6 +158,7 @@ def test_a_row_that_stays_busy_is_given_up_by_the_own_clock() -> None:
     assert scene.lost == scene.held
 
 
+@pytest.mark.holds("lost/renewal-failing")
 @pytest.mark.parametrize("kind", [Kind.UNAVAILABLE, Kind.NOT_LANDED, Kind.LANDED])
 def test_failing_renewals_are_retried_until_the_lease_is_over(kind: Kind) -> None:
     """Retried until the lease would have run out by its own clock, then given up the same way.
@@ -195,6 +197,7 @@ def test_the_keeper_hears_of_new_items() -> None:
     assert [held.inbox_seq for held in scene.held] == [1, 0]
 
 
+@pytest.mark.holds("stopping/not-forever", "stopping/bound", "stopping/past-the-cap")
 def test_a_step_is_cut_at_the_quota_of_renewals() -> None:
     """Keeps: bounded."""
     scene = Scene(heartbeat_max=3)
@@ -204,6 +207,8 @@ def test_a_step_is_cut_at_the_quota_of_renewals() -> None:
 
     assert {held.lost for held in scene.held} == {QUOTA_EXCEEDED}
     assert scene.lost == scene.held
+    with pytest.raises(InvalidLease):
+        scene.held[0].append(1, Commit())
 
 
 def test_a_claim_whose_lease_is_over_by_the_own_clock_writes_nothing() -> None:

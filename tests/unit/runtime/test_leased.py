@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -14,7 +14,7 @@ from noeta.core.events import ModelCalled, ModelReplied, TaskCompleted, TaskFail
 from noeta.core.fold import TaskState
 from noeta.core.store import Child, Commit, NewTask, Suspend
 from noeta.core.task import LOAD_ATTEMPTS, TAKEOVERS_MAX, Status
-from noeta.core.wake import HumanResponseReceived, SubtaskCompleted
+from noeta.core.wake import ControlReceived, HumanResponseReceived, SubtaskCompleted
 from noeta.runtime.dispatcher import Dispatcher
 from noeta.runtime.leased import keep_lease_alive, resolve_engine, run_leased_task
 from noeta.runtime.worker import WorkerLoop
@@ -78,7 +78,29 @@ def test_a_prelude_runs_before_the_drive() -> None:
     assert seen == [0]
 
 
-@pytest.mark.holds("wake/arrives", "wake/lease-carries-it", "wake/delivered-again")
+@pytest.mark.holds("wake/arrives", "wake/lease-carries-it", "wake/delivered-again", "outcome/ordered")
+@pytest.mark.parametrize(
+    ("handle", "outcome", "status"), [(None, "cancelled", Status.TERMINAL), ("desk", "stopped", Status.SUSPENDED)]
+)
+@pytest.mark.parametrize("action", ["cancel", "close"])
+def test_an_order_in_mid_turn_is_told_as_what_it_left(
+    action: Literal["cancel", "close"], handle: str | None, outcome: str, status: Status
+) -> None:
+    """Of a task that nobody could speak to, a close leaves nothing to reopen."""
+    scene = Scene()
+    scene.memory.create(NewTask("t", "agent", "goal"))
+    lease = scene.lease()
+    scene.model.before = lambda request: _ignore(scene.memory.post("t", ControlReceived(action, "enough")))
+
+    assert run_leased_task(scene.rt, lease, next_goal_handle=handle) == outcome
+
+    assert scene.memory.task("t").status is status
+
+
+def _ignore(answer: object) -> None:
+    pass
+
+
 def test_a_lease_carries_its_wake_until_it_is_recorded() -> None:
     """Keeps: wake-once."""
     scene = Scene()

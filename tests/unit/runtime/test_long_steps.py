@@ -52,6 +52,7 @@ def test_a_step_of_many_leases_is_not_claimed_twice() -> None:
     assert (scene.memory.task("t").status, scene.memory.task("t").epoch) == (Status.TERMINAL, 1)
 
 
+@pytest.mark.holds("writer/wrong-guess")
 def test_a_stuck_step_loses_its_claim_cleanly() -> None:
     """A call that never looks up, like C code that holds the interpreter: the loop goes on, and what the zombie
     would write is refused. https://github.com/PrefectHQ/prefect/pull/21276"""
@@ -91,6 +92,7 @@ def test_a_stuck_step_loses_its_claim_cleanly() -> None:
     assert scene.memory.task("t").fail_attempts == 0
 
 
+@pytest.mark.holds("writer/wrong-guess")
 def test_a_worker_may_claim_its_own_task_again_while_the_old_step_lives() -> None:
     """Old and new step share nothing, and the old one's append is refused.
 
@@ -134,6 +136,45 @@ def test_a_worker_may_claim_its_own_task_again_while_the_old_step_lives() -> Non
     assert scene.loop.tick() is False
 
 
+@pytest.mark.holds("stopping/reclaimed")
+def test_a_step_that_was_abandoned_is_reclaimed_by_the_sweep_of_the_next_start() -> None:
+    """Once its lease is over, and not before. Keeps: never-stuck."""
+    started, go_on = threading.Event(), threading.Event()
+
+    def hang(ctx: ToolContext) -> None:
+        started.set()
+        wait_until(go_on, "the end of the test")
+
+    now = [0.0]
+    scene = Scene(
+        engine(Model((asks("stuck"), says())), Effect("stuck", [], after=hang)),
+        lease_seconds=LEASE,
+        shutdown_grace_s=0.05,
+    )
+    scene.create()
+    running = ThreadWorld().spawn("loop", scene.loop.run_forever)
+    wait_until(started, "the step")
+    scene.loop.stop()
+    assert running.done.wait(PATIENCE_SECONDS)
+    go_on.set()
+    following = WorkerLoop(
+        scene.host, worker_id="w2", clock=lambda: now[0], lease_seconds=LEASE, reliability_sink=scene.signals
+    )
+
+    now[0] += 10.0
+    assert following.maybe_sweep() and not following.tick()
+    scene.clock.seconds += LEASE
+    now[0] += 10.0
+    assert following.maybe_sweep()
+    assert scene.memory.task("t").status is Status.PENDING
+    assert following.tick()
+
+    assert scene.signals.kinds() == ["shutdown_abandoned", "stale_requeued", "attempt_abandoned"]
+    row = scene.memory.task("t")
+    assert (row.status, row.epoch, row.fail_attempts) == (Status.TERMINAL, 2, 0)
+
+
+@pytest.mark.holds("stopping/past-the-cap")
 def test_a_step_over_its_quota_of_renewals_goes_back_with_the_reason_in_the_log() -> None:
     """Keeps: bounded."""
     started, go_on = threading.Event(), threading.Event()

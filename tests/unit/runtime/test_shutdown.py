@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -62,6 +63,7 @@ class Scene:
         return running
 
 
+@pytest.mark.holds("member/stop", "member/running", "member/abandoned", "stopping/waits")
 def test_a_stopped_loop_lets_its_step_end_and_claims_nothing_more() -> None:
     scene = Scene()
     running = scene.run()
@@ -77,9 +79,26 @@ def test_a_stopped_loop_lets_its_step_end_and_claims_nothing_more() -> None:
     assert scene.memory.task("u").status is Status.PENDING
 
 
+@pytest.mark.holds(
+    "knob/grace",
+    "member/abandoned",
+    "outcome/proves",
+    "stopping/waits",
+    "stopping/abandons",
+    "member/host-must-exit",
+    "stopping/process-exits",
+)
 def test_when_the_grace_is_over_the_step_is_abandoned_and_its_lease_left_alone() -> None:
     """Neither released nor failed, and its zombie writes nothing."""
     scene = Scene(grace=0.05)
+    spawned: dict[str, Spawned] = {}
+    spawn = scene.loop._world.spawn
+
+    def remembered(name: str, run: Callable[[], None]) -> Spawned:
+        spawned[name] = spawn(name, run)
+        return spawned[name]
+
+    scene.loop._world.spawn = remembered  # type: ignore[method-assign]
     running = scene.run()
 
     scene.loop.stop()
@@ -91,11 +110,16 @@ def test_when_the_grace_is_over_the_step_is_abandoned_and_its_lease_left_alone()
     assert (scene.store.calls("release"), scene.store.calls("fail")) == (0, 0)
     row = scene.memory.task("t")
     assert (row.status, row.epoch) == (Status.RUNNING, 1)
+    renewals = scene.store.calls("renew")
+    scene.loop._process._keeper.beat()
+    assert scene.store.calls("renew") == renewals, "its heartbeat goes on"
     last_seq = row.last_seq
     scene.go_on.set()
+    assert spawned["step t"].done.wait(PATIENCE_SECONDS)
     assert scene.memory.task("t").last_seq == last_seq
 
 
+@pytest.mark.holds("knob/no-grace")
 @pytest.mark.parametrize("grace", [None, 0.0, -1.0])
 def test_no_grace_means_no_end_of_patience(grace: float | None) -> None:
     scene = Scene(grace=grace)
@@ -121,6 +145,7 @@ class CancellingLoop(WorkerLoop):
         self.cancelled.set()
 
 
+@pytest.mark.holds("lost/shutdown-releases")
 def test_a_cancelled_step_gives_its_task_back_at_once() -> None:
     """The worker shuts down: release hands each running task back as pending at once."""
     scene = Scene(loop=CancellingLoop)
@@ -155,6 +180,7 @@ def test_a_tool_that_hears_of_the_stop_leaves_its_call_to_the_next_owner() -> No
     assert not any(isinstance(entry.event, ToolFinished) for entry in scene.memory.read("t").entries)
 
 
+@pytest.mark.holds("member/stop")
 def test_a_loop_that_is_idle_stops_at_once() -> None:
     loop = WorkerLoop(bundle(MemoryStore(), engine(Model(()))), poll_interval=PATIENCE_SECONDS * 10)
     running = ThreadWorld().spawn("loop", loop.run_forever)
@@ -175,6 +201,7 @@ class Stopped:
         self.event.set()
 
 
+@pytest.mark.holds("member/signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stop_signal_stops_the_loop(number: signal.Signals) -> None:
     before = [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)]
@@ -227,6 +254,7 @@ def test_handlers_are_put_back_when_nothing_came() -> None:
     assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)] == before
 
 
+@pytest.mark.holds("member/signals")
 def test_off_the_main_thread_signals_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     before = signal.getsignal(signal.SIGTERM)
     done = threading.Event()
@@ -244,6 +272,7 @@ def test_off_the_main_thread_signals_are_left_alone(caplog: pytest.LogCaptureFix
     assert "main thread" in caplog.text
 
 
+@pytest.mark.holds("member/signals")
 def test_a_running_loop_ends_on_a_signal_and_puts_the_handlers_back() -> None:
     before = signal.getsignal(signal.SIGTERM)
     asked = threading.Event()
@@ -302,3 +331,67 @@ def test_workers_stopped_during_a_model_call_do_not_use_up_its_attempts() -> Non
     report = check_all(gather(RunFacts(), log=entries))
     assert report["bounded"].verdict is Verdict.VALID
     assert report["calls-pair"].verdict is Verdict.VALID
+
+
+def test_a_signal_for_a_forked_child_is_not_one_for_its_parent() -> None:
+    """A tool that ends a process of its own (multiprocessing forks it) must neither miss it nor stop the worker."""
+    program = (
+        "import multiprocessing, os, signal, sys, threading\n"
+        "from noeta.runtime.signals import install_stop_signals\n"
+        "class Stopped:\n"
+        "    event = threading.Event()\n"
+        "    def stop(self): self.event.set()\n"
+        "install_stop_signals(Stopped())\n"
+        "reader, writer = os.pipe()\n"
+        "def child():\n"
+        "    os.write(writer, b'up')\n"
+        "    threading.Event().wait()\n"
+        "process = multiprocessing.get_context('fork').Process(target=child, daemon=True)\n"
+        "process.start()\n"
+        "os.read(reader, 2)\n"
+        "process.terminate()\n"
+        "process.join(20)\n"
+        "print(process.exitcode, Stopped.event.is_set(), flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n"
+        "print(Stopped.event.wait(20))"
+    )
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=False)
+
+    assert done.stdout.split() == [str(-signal.SIGTERM), "False", "True"], done.stderr
+
+
+class Failing(Stopped):
+    """Fails the first time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failed = threading.Event()
+
+    def stop(self) -> None:
+        if not self.failed.is_set():
+            self.failed.set()
+            raise RuntimeError("planted bug")
+        super().stop()
+
+
+def test_a_stop_that_fails_keeps_no_later_signal_from_being_heard() -> None:
+    stopped = Failing()
+    restore = install_stop_signals(stopped)
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        wait_until(stopped.failed, "the first stop")
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stopped.event.wait(PATIENCE_SECONDS)
+    finally:
+        restore()
+
+
+def test_putting_the_handlers_back_twice_is_harmless() -> None:
+    before = [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)]
+    restore = install_stop_signals(Stopped())
+
+    restore()
+    restore()
+
+    assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)] == before

@@ -103,7 +103,7 @@ def test_an_outside_event_is_awaited_by_its_kind_whatever_it_carries() -> None:
     assert site.woken() == [ExternalEvent("deployed", {"b": [1, "ü"], "a": None})]
 
 
-@pytest.mark.holds("means/another-machine", "means/nothing-held-open")
+@pytest.mark.holds("means/another-machine", "means/nothing-held-open", "any/worker-any-machine")
 def test_an_answer_days_later_is_taken_up_on_a_machine_that_has_never_seen_the_task() -> None:
     """The first machine is gone for good; all that the second knows is the store. Keeps: wake-once."""
     tool = Effect("look", [])

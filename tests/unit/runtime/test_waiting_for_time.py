@@ -89,7 +89,7 @@ class Pool:
 
 
 @pytest.mark.parametrize("machines", [1, 3])
-@pytest.mark.holds("means/worker-pool", "wake/timers-need-nobody", "scale/one-host")
+@pytest.mark.holds("means/worker-pool", "wake/timers-need-nobody", "scale/one-host", "any/worker-any-machine")
 def test_a_pool_alone_carries_every_task_through_leases_timers_and_a_death(machines: int) -> None:
     """Nobody else touches the store: no producer of timers, no sweeper. Keeps: never-stuck, timers-once."""
     journal: list[tuple[str, int]] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, get_args
 
 import pytest
 
@@ -19,8 +19,9 @@ from noeta.core.store import Claims, Commit, Suspend
 from noeta.core.task import Status
 from noeta.core.wake import ControlReceived, ExternalEvent, HumanResponseReceived, TimerFired
 from noeta.core.world import Event
+from noeta.runtime.reliability import Kind as Signal
 from noeta.runtime.reliability import ReliabilityEvent
-from noeta.runtime.worker import DEFAULT_SHUTDOWN_GRACE_S, WorkerLoop
+from noeta.runtime.worker import DEFAULT_SHUTDOWN_GRACE_S, WorkerLoop, WorkerOutcome
 from noeta.testing.faults import Fault, Kind
 from tests.actors import Model, engine, says
 from tests.unit.runtime.scene import LEASE, Host, Scene
@@ -28,6 +29,7 @@ from tests.unit.runtime.scene import LEASE, Host, Scene
 # -- what the page prints ----------------------------------------------------------------------------------
 
 
+@pytest.mark.holds("knob/grace-default", "knob/handle-default")
 def test_the_constructors_defaults_are_the_printed_ones() -> None:
     parameters = inspect.signature(WorkerLoop.__init__).parameters
 
@@ -50,10 +52,51 @@ def test_the_constructors_defaults_are_the_printed_ones() -> None:
     assert DEFAULT_SHUTDOWN_GRACE_S == 30.0
 
 
+@pytest.mark.holds("member/running")
 def test_a_new_loop_does_not_run() -> None:
     scene = Scene()
 
     assert (scene.loop.running, scene.loop.abandoned) == (False, False)
+
+
+@pytest.mark.holds("outcome/names", "outcome/kinds")
+def test_outcomes_and_signals_are_the_printed_ones() -> None:
+    assert get_args(WorkerOutcome) == ("woken", "drained", "skipped", "cancelled", "stopped")
+    assert get_args(Signal) == (
+        "stale_requeued",
+        "suspended_without_wake",
+        "step_failed_retryable",
+        "heartbeat_invalid_lease",
+        "shutdown_abandoned",
+        "timers_fired",
+        "attempt_abandoned",
+        "attempt_parked",
+    )
+
+
+@pytest.mark.holds("member/run-forever")
+def test_an_iteration_sweeps_polls_timers_and_ticks_and_an_idle_one_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[object] = []
+
+    def sleep(seconds: float) -> None:
+        done.append(seconds)
+        if done.count(seconds) == 2:
+            loop.stop()
+
+    def tick() -> bool:
+        done.append("tick")
+        return next(ticks)
+
+    ticks = iter((True, False, False))
+    loop = WorkerLoop(Host(MemoryStore(), engine(Model(()))), poll_interval=0.7, sleep=sleep)
+    monkeypatch.setattr(loop, "maybe_sweep", lambda: done.append("sweep"))
+    monkeypatch.setattr(loop, "maybe_poll_timers", lambda: done.append("timers"))
+    monkeypatch.setattr(loop, "tick", tick)
+
+    loop.run_forever()
+
+    busy = ["sweep", "timers", "tick"]
+    assert done == [*busy, *busy, 0.7, *busy, 0.7]
 
 
 def test_a_tick_with_nothing_to_do_is_false() -> None:
@@ -121,7 +164,7 @@ def test_an_interval_of_zero_disables_only_that(interval: float) -> None:
     assert (scene.loop.maybe_sweep(), scene.loop.maybe_poll_timers()) == (False, True)
 
 
-@pytest.mark.holds("wait/timer-delivered")
+@pytest.mark.holds("wait/timer-delivered", "outcome/proves")
 def test_sweeps_timers_and_takeovers_are_signalled_whoever_did_them() -> None:
     now = [0.0]
     scene = Scene(clock=lambda: now[0])
@@ -146,6 +189,7 @@ def test_sweeps_timers_and_takeovers_are_signalled_whoever_did_them() -> None:
     assert scene.signals.events[1].detail == {"count": 2, "task_ids": ("lapsed", "lapsed too")}
 
 
+@pytest.mark.holds("outcome/signals")
 def test_a_claim_signals_the_lease_it_took_over() -> None:
     scene = Scene()
     scene.create()
@@ -167,6 +211,7 @@ def _raise(error: Exception) -> Callable[[object], Engine]:
     return resolve
 
 
+@pytest.mark.holds("error/loop-lives", "error/any-other", "outcome/proves")
 def test_an_error_that_escapes_a_step_is_retried_and_bounded() -> None:
     """Keeps: bounded."""
     scene = Scene(methods={"resolve_engine": _raise(KeyError("no such agent"))})
@@ -182,24 +227,28 @@ def test_an_error_that_escapes_a_step_is_retried_and_bounded() -> None:
     assert scene.signals.events[0].detail == {"reason": "KeyError: 'no such agent'"}
 
 
+@pytest.mark.holds("error/invalid-lease")
 @pytest.mark.parametrize(
     "error",
     [InvalidLease("gone"), Conflict("gone"), StoreUnavailable("down"), CommitUnknown("who knows")],
     ids=lambda error: type(error).__name__,
 )
-def test_a_lost_claim_or_store_charges_nobody(error: Exception) -> None:
+def test_a_lost_claim_or_store_charges_nobody(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     """No release, no fail: the lease runs out."""
+    caplog.set_level(logging.INFO, "noeta.worker")
     scene = Scene(methods={"resolve_engine": _raise(error)})
     scene.create()
 
     assert scene.loop.tick() is True
 
     assert (scene.store.calls("fail"), scene.store.calls("release")) == (0, 0)
+    assert "task t" in caplog.text and str(error) in caplog.text
     assert scene.memory.task("t").fail_attempts == 0
     assert scene.signals.kinds() == []
 
 
-def test_a_failure_that_cannot_be_recorded_does_not_stop_the_loop() -> None:
+@pytest.mark.holds("error/fail-raises", "error/next-task")
+def test_a_failure_that_cannot_be_recorded_does_not_stop_the_loop(caplog: pytest.LogCaptureFixture) -> None:
     bad = {"t"}
 
     def resolve(task: Any) -> Engine:
@@ -215,9 +264,11 @@ def test_a_failure_that_cannot_be_recorded_does_not_stop_the_loop() -> None:
     assert scene.loop.tick() is True
 
     assert scene.store.unfired() == ()
+    assert "recording a failure failed" in caplog.text
     assert scene.events("u")[-1] == TaskCompleted("done")
 
 
+@pytest.mark.holds("error/next-task")
 def test_an_innocent_task_is_not_charged_for_its_neighbour() -> None:
     """https://github.com/contribsys/faktory/issues/99"""
 
@@ -238,6 +289,7 @@ def test_an_innocent_task_is_not_charged_for_its_neighbour() -> None:
     assert len(scene.memory.tasks(status=Status.TERMINAL)) == 5
 
 
+@pytest.mark.holds("error/provider", "error/provider-translated", "error/provider-counted-once")
 def test_a_provider_error_never_reaches_the_backstop() -> None:
     def refuse(request: object) -> None:
         raise ProviderError("overloaded", retryable=False)
@@ -251,7 +303,7 @@ def test_a_provider_error_never_reaches_the_backstop() -> None:
     assert scene.events()[-1] == TaskFailed("llm_error", "overloaded")
 
 
-@pytest.mark.holds("wake/still-waiting")
+@pytest.mark.holds("wake/still-waiting", "outcome/skipped")
 def test_a_task_without_its_wake_is_skipped_and_signalled() -> None:
     scene = Scene()
     scene.create(interactive=True)
@@ -332,6 +384,7 @@ def test_without_a_sink_signals_are_logged(caplog: pytest.LogCaptureFixture) -> 
     assert "step_failed_retryable task=t" in caplog.text
 
 
+@pytest.mark.holds("outcome/signals")
 def test_signals_are_never_in_a_log() -> None:
     scene = Scene(methods={"resolve_engine": _raise(ValueError("x"))})
     scene.create()
@@ -369,15 +422,37 @@ def test_subtasks_are_settled_after_a_step_and_a_prelude_runs_before_it() -> Non
     assert told == ["prelude t", "settle t"]
 
 
-def test_a_cancel_ends_the_task_or_leaves_it_to_be_reopened() -> None:
-    for handle, expected in ((None, Status.TERMINAL), ("next-goal", Status.SUSPENDED)):
-        scene = Scene(next_goal_handle=handle)
-        scene.create(interactive=True)
-        scene.agent.provider.before = lambda request, scene=scene: scene.memory.post(  # type: ignore[attr-defined]
-            "t", ControlReceived("cancel", "enough")
-        )
+@pytest.mark.holds("knob/handle")
+def test_a_cancel_ends_the_task_if_no_handle_is_named() -> None:
+    scene = ordered("cancel", None)
 
-        scene.loop.tick()
-        scene.loop.tick()
+    assert scene.memory.task("t").status is Status.TERMINAL
 
-        assert scene.memory.task("t").status is expected
+
+@pytest.mark.holds("knob/handle")
+@pytest.mark.parametrize("action", ["cancel", "close"])
+def test_with_a_handle_an_order_leaves_the_task_to_be_reopened_by_typing(action: Literal["cancel", "close"]) -> None:
+    scene = ordered(action, "desk")
+    row = scene.memory.task("t")
+    assert (row.status, row.wake_on) == (Status.SUSPENDED, HumanResponseReceived("desk"))
+
+    scene.memory.wake("t", HumanResponseReceived("desk", "go on"))
+    scene.loop.tick()
+
+    assert scene.events()[-1] == TaskSuspended(HumanResponseReceived(), "again")
+
+
+def ordered(action: Literal["cancel", "close"], handle: str | None) -> Scene:
+    """A task that was ordered to end in its first model call, and came to rest."""
+    model = Model((says("first"), says("again")))
+    scene = Scene(engine(model), next_goal_handle=handle)
+    scene.create(interactive=True)
+
+    def order(request: object) -> None:
+        if len(model.requests) == 1:
+            scene.memory.post("t", ControlReceived(action, "enough"))
+
+    model.before = order
+    while scene.loop.tick():
+        pass
+    return scene
