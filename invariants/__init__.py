@@ -4,7 +4,7 @@ Pure checkers over logs, histories, journals and rows. They import ``noeta.core`
 runtime, so that the judge does not share code with the judged beyond the words of the log.
 """
 
-from invariants.catalogue import LAWS, LAWS_BY_KEY, PROMISES, Promise
+from invariants.catalogue import LAWS, LAWS_BY_KEY, PROMISES, SERVER_LAWS, Promise
 from invariants.check import LawReport, Report, check_all
 from invariants.evidence import (
     Answer,
@@ -14,8 +14,10 @@ from invariants.evidence import (
     FinalRow,
     Foretold,
     Held,
+    JobLine,
     JournalLine,
     Kin,
+    LockSeen,
     LogEntry,
     Outcome,
     RunFacts,
@@ -34,6 +36,7 @@ __all__ = [
     "LAWS",
     "LAWS_BY_KEY",
     "PROMISES",
+    "SERVER_LAWS",
     "Anomaly",
     "Answer",
     "Attempt",
@@ -44,10 +47,12 @@ __all__ = [
     "Foretold",
     "Held",
     "HeldInMemory",
+    "JobLine",
     "JournalLine",
     "Kin",
     "Law",
     "LawReport",
+    "LockSeen",
     "LogEntry",
     "Outcome",
     "Promise",

@@ -13,8 +13,10 @@ from noeta.core.events import (
     ModelReplied,
     StepAttemptAbandoned,
     TaskFailed,
+    TaskSuspended,
     TaskWoken,
     ToolFinished,
+    ToolParked,
     ToolStarted,
     TurnFailed,
 )
@@ -43,11 +45,12 @@ class BoundHit:
 
 @dataclass(slots=True)
 class _Open:
-    """Attempts since the last answer."""
+    """Attempts since the last answer. ``running``: calls that were started and have no result."""
 
     model: list[int] = field(default_factory=list)
     starts: dict[str, list[int]] = field(default_factory=dict)
     tools: dict[str, str] = field(default_factory=dict)
+    running: set[str] = field(default_factory=set)
 
 
 def bounds_hit(task: TaskEvidence, run: RunFacts) -> Iterator[BoundHit]:
@@ -63,15 +66,26 @@ def bounds_hit(task: TaskEvidence, run: RunFacts) -> Iterator[BoundHit]:
                 seen.tools |= {call.id: call.tool for call in entry.event.calls}
             case StepAttemptAbandoned(reason=texts.WORKER_STOPPED):
                 seen.model = seen.model[:-1]  # a worker that stopped gave it up alive
+            case TaskSuspended(reason=reason):
+                for call in seen.running if reason == texts.ATTEMPT_PARKED else ():
+                    starts = tuple(seen.starts[call])
+                    yield BoundHit(Bound.UNKNOWN_CALL, entry, starts, len(starts))  # a person is told, not the model
+                seen.model.clear()
+                seen.running.clear()
             case TaskWoken():
                 seen.model.clear()
             case ToolStarted():
                 seen.starts.setdefault(entry.event.call_id, []).append(entry.epoch)
-            case ToolFinished(source="unknown"):
-                starts = tuple(seen.starts.get(entry.event.call_id, ()))
-                tool = run.tools.get(seen.tools.get(entry.event.call_id, ""))
-                safe = tool is not None and tool.retry_safe
-                yield BoundHit(Bound.UNKNOWN_CALL, entry, starts, MAX_ATTEMPTS if safe else len(starts))
+                seen.running.add(entry.event.call_id)
+            case ToolParked():
+                seen.running.discard(entry.event.call_id)
+            case ToolFinished(source=source):
+                seen.running.discard(entry.event.call_id)
+                if source == "unknown":
+                    starts = tuple(seen.starts.get(entry.event.call_id, ()))
+                    tool = run.tools.get(seen.tools.get(entry.event.call_id, ""))
+                    safe = tool is not None and tool.retry_safe
+                    yield BoundHit(Bound.UNKNOWN_CALL, entry, starts, MAX_ATTEMPTS if safe else len(starts))
             case TurnFailed() | TaskFailed():
                 yield from _failure(entry, entry.event, seen, before_epoch)
                 seen.model.clear()

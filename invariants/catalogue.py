@@ -1,14 +1,12 @@
-"""The list of laws, and of all promises: which law checks each, or that none does, and why.
+"""The list of laws, and of all promises, each with the law that checks it.
 
-``docs/promises.md`` is generated from here. A promise without a law stands here all the same: a list that names
-only what is checked would read as if everything were.
+``docs/promises.md`` is generated from here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
 from invariants.law import Law
@@ -19,7 +17,9 @@ from invariants.laws import (
     children_once,
     effect_at_most_once,
     epochs_rise,
+    frozen_holds_nothing,
     gapless_log,
+    jobs_told_once,
     never_stuck,
     one_writer,
     row_agrees,
@@ -45,55 +45,38 @@ LAWS: Final[tuple[Law, ...]] = (
     effect_at_most_once.LAW,
     calls_pair.LAW,
     same_request.LAW,
+    jobs_told_once.LAW,
     children_once.LAW,
     timers_once.LAW,
     bounded.LAW,
     never_stuck.LAW,
     waiting_is_free.LAW,
+    frozen_holds_nothing.LAW,
 )
 """In the order in which a report shows them: the fence first, liveness last."""
+
+SERVER_LAWS: Final = frozenset({frozen_holds_nothing.LAW.key})
+"""Keys of the laws about what only a database server has: a run in memory, or on a file, has nothing for them."""
 
 LAWS_BY_KEY: Final[Mapping[str, Law]] = {law.key: law for law in LAWS}
 
 
-class Status(Enum):
-    """How a promise is judged after a run."""
-
-    LAW = "checked by a law"
-    LATER = "later issue"
-    """Nothing makes it observable yet: the part it speaks of is not built."""
-    TESTED = "tested; no run shows it"
-    """It is built, and tests hold it: what a run leaves behind says nothing about it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """One guarantee. ``note``: of a promise without a law, what it waits for, or what holds it instead."""
+    """One guarantee, and the law that checks it after a run."""
 
     key: str
     statement: str
-    status: Status
-    note: str = ""
 
     @property
-    def law(self) -> Law | None:
+    def law(self) -> Law:
         """The law that checks it."""
-        return LAWS_BY_KEY.get(self.key)
+        return LAWS_BY_KEY[self.key]
 
 
 def _checked(key: str, statement: str) -> Promise:
     assert key in LAWS_BY_KEY, f"no law checks {key!r}"
-    return Promise(key, statement, Status.LAW)
-
-
-def _later(key: str, statement: str, note: str) -> Promise:
-    assert key not in LAWS_BY_KEY, f"a law checks {key!r}"
-    return Promise(key, statement, Status.LATER, note)
-
-
-def _tested(key: str, statement: str, note: str) -> Promise:
-    assert key not in LAWS_BY_KEY, f"a law checks {key!r}"
-    return Promise(key, statement, Status.TESTED, note)
+    return Promise(key, statement)
 
 
 PROMISES: Final[tuple[Promise, ...]] = (
@@ -150,10 +133,9 @@ PROMISES: Final[tuple[Promise, ...]] = (
         "a model call made again in an open turn sends the same bytes, or its entry says why not (code or pins "
         "changed)",
     ),
-    _later(
+    _checked(
         "jobs-told-once",
         "a background job ends in the log as ended or lost, never missing, and the model is told once",
-        "background jobs",
     ),
     _checked(
         "children-once",
@@ -172,10 +154,9 @@ PROMISES: Final[tuple[Promise, ...]] = (
         "a suspended task without a kept claim holds no thread, connection, process or lease; idle tasks never slow a "
         "claim (the store's tests count what a claim touches beside idle tasks, and the benchmarks measure it)",
     ),
-    _tested(
+    _checked(
         "frozen-holds-nothing",
         "a worker frozen at any instant holds no row lock longer than `statement_timeout`",
-        "clients and workers are frozen at every store call against a live server, whose locks are then looked at",
     ),
 )
 """Every promise of the system design, in its order."""

@@ -111,12 +111,10 @@ class _Judge:
     crash: str | None = None
 
     def see(self, task: TaskEvidence, run: RunFacts) -> None:
-        self.guard(lambda: self._see(task, run))
+        self.guard(lambda: self._keep(self.law.judge(task, run, self.tally)))
 
     def conclude(self, run: RunFacts) -> None:
-        conclude = self.law.conclude
-        if conclude is not None:
-            self.guard(lambda: conclude(run, self.tally))
+        self.guard(lambda: self._keep(self.law.judge_run(run, self.tally)))
 
     def guard(self, step: Callable[[], None]) -> None:
         """Run a step; a crash is recorded and makes the law unknown."""
@@ -131,8 +129,8 @@ class _Judge:
             lines = "".join(traceback.format_exception(error)).splitlines()
             self.crash = "\n".join(lines[-CRASH_LINES_KEPT:])
 
-    def _see(self, task: TaskEvidence, run: RunFacts) -> None:
-        for anomaly in self.law.judge(task, run, self.tally):
+    def _keep(self, found: Iterator[Anomaly]) -> None:
+        for anomaly in found:
             self.codes[anomaly.code] += 1
             if len(self.kept) < self.kept_max:
                 self.kept.append(anomaly)

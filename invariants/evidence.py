@@ -22,6 +22,7 @@ from invariants.facts import STUCK_AFTER as STUCK_AFTER
 from invariants.facts import FaultSeen as FaultSeen
 from invariants.facts import Held as Held
 from invariants.facts import Kin as Kin
+from invariants.facts import LockSeen as LockSeen
 from invariants.facts import RunFacts as RunFacts
 from invariants.facts import ToolKind as ToolKind
 from noeta.core.events import Event
@@ -37,6 +38,7 @@ class Verb(StrEnum):
     CLAIM = "claim"
     RENEW = "renew"
     RELEASE = "release"
+    RESUME = "resume"
     APPEND = "append"
     FAIL = "fail"
     POST = "post"
@@ -217,6 +219,19 @@ class JournalLine:
 
 
 @dataclass(frozen=True, slots=True)
+class JobLine:
+    """A line that a background job of the task wrote, outside the store. ``job``: the id in its ``JobStarted``; ``at``:
+    when, by the store's clock, as far as that is known: up to ``error`` microseconds off, either way. Of each job the
+    oldest and the newest line are enough."""
+
+    task: str
+    job: str
+    at: int
+    error: int = 0
+    pid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Sent:
     """One post by a client. ``outcome``: ``stored``, ``repeat``, ``ended``, ``cancelled`` as the store answers, or
     ``unknown``; ``number`` where the answer named one. ``item``: hex SHA-256 of what was posted; ``wakes``: its
@@ -273,6 +288,7 @@ class TaskEvidence:
     journal: Sequence[JournalLine] = ()
     sent: Sequence[Sent] = ()
     foretold: Foretold | None = None
+    job_lines: Sequence[JobLine] = ()
 
     @cached_property
     def rows(self) -> Sequence[Sample]:

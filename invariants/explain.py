@@ -11,8 +11,20 @@ from typing import Final
 
 from invariants.catalogue import LAWS_BY_KEY
 from invariants.check import LawReport, Report
-from invariants.evidence import Attempt, FaultSeen, FinalRow, Foretold, JournalLine, LogEntry, RunFacts, Sample, Sent
-from invariants.law import Anomaly, Fact
+from invariants.evidence import (
+    Attempt,
+    FaultSeen,
+    FinalRow,
+    Foretold,
+    JobLine,
+    JournalLine,
+    LockSeen,
+    LogEntry,
+    RunFacts,
+    Sample,
+    Sent,
+)
+from invariants.law import WHOLE_RUN, Anomaly, Fact
 from invariants.verdict import Verdict
 from invariants.wording import describe
 from noeta.core.ids import MICROS_PER_SECOND
@@ -31,7 +43,8 @@ _LINE_CHARS_MAX: Final = 400
 def explain(anomaly: Anomaly, run: RunFacts | None = None) -> str:
     """One anomaly, told. With the facts of the run it names the faults around it."""
     law = LAWS_BY_KEY.get(anomaly.law)
-    lines = [f"{anomaly.law} is broken: {anomaly.code} in task {anomaly.task}"]
+    where = "" if anomaly.task == WHOLE_RUN else f" in task {anomaly.task}"
+    lines = [f"{anomaly.law} is broken: {anomaly.code}{where}"]
     if law is not None:
         lines.append(f"promise: {law.statement}")
         lines.append(f"broken here: {law.codes[anomaly.code]}")
@@ -39,7 +52,8 @@ def explain(anomaly: Anomaly, run: RunFacts | None = None) -> str:
     lines += _listed("because", [describe(fact) for fact in anomaly.witnesses], _WITNESSES_MAX)
     if run is not None:
         faults = [describe(fault) for fault in faults_around(anomaly, run)]
-        lines += _listed("faults around it", faults, _FAULTS_MAX) or ["faults around it: none that touched this task"]
+        none = [] if anomaly.task == WHOLE_RUN else ["faults around it: none that touched this task"]
+        lines += _listed("faults around it", faults, _FAULTS_MAX) or none
     assert len(lines) <= LINES_MAX
     return "\n".join(_cut(line) for line in lines)
 
@@ -72,7 +86,7 @@ def faults_around(anomaly: Anomaly, run: RunFacts) -> Sequence[FaultSeen]:
 
 def _instant(fact: Fact) -> int | None:
     match fact:
-        case LogEntry() | Sample() | FinalRow() | JournalLine() | Sent() | FaultSeen():
+        case LogEntry() | Sample() | FinalRow() | JournalLine() | JobLine() | LockSeen() | Sent() | FaultSeen():
             return fact.at
         case Attempt():
             return fact.sent_at

@@ -41,6 +41,24 @@ class FaultSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class LockSeen:
+    """A row lock that a worker's session at the server held when somebody looked, at ``at`` by the server's clock.
+
+    Attributes:
+        worker: whose session it is.
+        pid: the server's process behind the session.
+        age_seconds: for how long its transaction has been open, by the server's clock: the lock is not older.
+        statement: what it ran, or runs.
+    """
+
+    at: int
+    worker: str
+    pid: int
+    age_seconds: float
+    statement: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolKind:
     """What the laws must know of a tool. ``journals``: each start that returns a result has journalled one effect;
     ``journals_errors``: also one whose result is an error (otherwise 0 or 1: it may have stopped before).
@@ -93,8 +111,11 @@ class RunFacts:
         journal_lines: how many lines the journals of the run hold in all; 0 means that nobody kept them.
         renewals_recorded: every claim and renewal is among the attempts, so that the end of each lease is known.
         lease: what every claim and renewal of this run asks for, in microseconds; 0: they differ, or nobody knows.
-        keeps_claims: whether a tool or plugin of this run may keep a claim while its task is suspended.
+        keeps_claims: whether anything but live background jobs may keep a claim while its task is suspended.
         depth_max: how deep below its root a sub-agent may stand; None: unbounded, or nobody knows.
+        lock_looks: each instant at which somebody looked for locks of the workers' sessions, in order.
+        locks: what was found there; a look that found nothing adds nothing.
+        statement_timeout: after how long the server ends a worker's statement, in microseconds; 0: nobody knows.
     """
 
     faults: tuple[FaultSeen, ...] = ()
@@ -107,8 +128,11 @@ class RunFacts:
     journal_lines: int = 0
     renewals_recorded: bool = False
     lease: int = 0
-    keeps_claims: bool = True
+    keeps_claims: bool = False
     depth_max: int | None = None
+    lock_looks: Sequence[int] = ()
+    locks: Sequence[LockSeen] = ()
+    statement_timeout: int = 0
 
     def held_when_struck(self, task: str, epoch: int) -> FaultSeen | None:
         """The first fault that hit the holder of this task's epoch."""

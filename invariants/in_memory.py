@@ -13,6 +13,7 @@ from invariants.evidence import (
     Attempt,
     FinalRow,
     Foretold,
+    JobLine,
     JournalLine,
     LogEntry,
     RunFacts,
@@ -45,6 +46,7 @@ def gather(
     journal: Iterable[JournalLine] = (),
     sent: Iterable[Sent] = (),
     foretold: Iterable[Foretold] = (),
+    job_lines: Iterable[JobLine] = (),
 ) -> HeldInMemory:
     """Sort loose evidence by task. ``kin`` and ``journal_lines`` of ``run`` are computed here from what is given."""
     parts = _Sorted()
@@ -62,6 +64,8 @@ def gather(
         parts.sent[one.task].append(one)
     for words in foretold:
         parts.foretold[words.task] = words
+    for written in job_lines:
+        parts.job_lines[written.task].append(written)
     return HeldInMemory(
         replace(
             run,
@@ -81,9 +85,19 @@ class _Sorted:
     journal: defaultdict[str, list[JournalLine]] = field(default_factory=lambda: defaultdict(list))
     sent: defaultdict[str, list[Sent]] = field(default_factory=lambda: defaultdict(list))
     foretold: dict[str, Foretold] = field(default_factory=dict)
+    job_lines: defaultdict[str, list[JobLine]] = field(default_factory=lambda: defaultdict(list))
 
     def names(self) -> set[str]:
-        named = (self.log, self.attempts, self.samples, self.finals, self.journal, self.sent, self.foretold)
+        named = (
+            self.log,
+            self.attempts,
+            self.samples,
+            self.finals,
+            self.journal,
+            self.sent,
+            self.foretold,
+            self.job_lines,
+        )
         return {task for part in named for task in part}
 
     def of(self, task: str) -> TaskEvidence:
@@ -96,4 +110,5 @@ class _Sorted:
             self.journal.get(task, ()),
             self.sent.get(task, ()),
             self.foretold.get(task),
+            self.job_lines.get(task, ()),
         )

@@ -17,7 +17,9 @@ from invariants.evidence import (
     FaultSeen,
     FinalRow,
     Foretold,
+    JobLine,
     JournalLine,
+    LockSeen,
     LogEntry,
     RunFacts,
     Sample,
@@ -29,7 +31,10 @@ from invariants.wording import describe
 DOUBTS_KEPT: Final = 10
 """Reasons for doubt kept per law; the rest is counted."""
 
-Fact = LogEntry | Attempt | Sample | FinalRow | JournalLine | Sent | FaultSeen | Foretold
+WHOLE_RUN: Final = "(the whole run)"
+"""Stands where a task's id would, in what is found in no task."""
+
+Fact = LogEntry | Attempt | Sample | FinalRow | JournalLine | JobLine | LockSeen | Sent | FaultSeen | Foretold
 """A piece of evidence that an anomaly can point at."""
 
 
@@ -85,6 +90,7 @@ class Finding:
 
 
 Checker = Callable[[TaskEvidence, RunFacts, Tally], Iterator[Finding]]
+Conclusion = Callable[[RunFacts, Tally], Iterator[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +102,7 @@ class Law:
         source: where it comes from.
         codes: every anomaly code it can yield, with what it means.
         reads: which evidence it needs; without it the law is unknown.
+        conclude: what it says of the run as a whole, once it has seen every task.
     """
 
     key: str
@@ -105,10 +112,17 @@ class Law:
     reads: str
     codes: Mapping[str, str]
     check: Checker
-    conclude: Callable[[RunFacts, Tally], None] | None = None
+    conclude: Conclusion | None = None
 
     def judge(self, task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Anomaly]:
         """The anomalies of one task. A code that the law does not declare is a bug of the checker."""
-        for found in self.check(task, run, tally):
+        return self._named(task.task, self.check(task, run, tally))
+
+    def judge_run(self, run: RunFacts, tally: Tally) -> Iterator[Anomaly]:
+        """Those of no single task, once all were judged."""
+        return iter(()) if self.conclude is None else self._named(WHOLE_RUN, self.conclude(run, tally))
+
+    def _named(self, task: str, findings: Iterator[Finding]) -> Iterator[Anomaly]:
+        for found in findings:
             assert found.code in self.codes, f"law {self.key!r} does not declare the code {found.code!r}"
-            yield Anomaly(self.key, found.code, task.task, found.text, found.witnesses)
+            yield Anomaly(self.key, found.code, task, found.text, found.witnesses)

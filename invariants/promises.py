@@ -98,22 +98,17 @@ def _files(root: Path) -> Iterator[tuple[str, str]]:
 def _table() -> str:
     lines = ["| key | judged after a run by |", "|---|---|"]
     for promise in PROMISES:
-        law = promise.law
-        judged = f"{promise.status.value}: {promise.note}" if law is None else f"`{_law_file(law)}`"
-        lines.append(f"| [`{promise.key}`](#{promise.key}) | {judged} |")
+        lines.append(f"| [`{promise.key}`](#{promise.key}) | `{_law_file(promise.law)}` |")
     return "\n".join(lines) + "\n"
 
 
 def _section(promise: Promise, texts: Mapping[str, str]) -> str:
     lines = [f"## {promise.key}", "", f"{promise.statement[0].upper()}{promise.statement[1:]}.", ""]
     law = promise.law
-    if law is None:
-        lines += [f"Judged by no law ({promise.status.value}): {promise.note}.", ""]
-    else:
-        lines += [f"Law: `{_law_file(law)}`, which reads {law.reads}. Source: {law.source}.", ""]
-        lines += ["| anomaly | means |", "|---|---|"]
-        lines += [f"| `{code}` | {meaning} |" for code, meaning in law.codes.items()]
-        lines.append("")
+    lines += [f"Law: `{_law_file(law)}`, which reads {law.reads}. Source: {law.source}.", ""]
+    lines += ["| anomaly | means |", "|---|---|"]
+    lines += [f"| `{code}` | {meaning} |" for code, meaning in law.codes.items()]
+    lines.append("")
     files = places(promise.key, texts)
     lines.append(_listed("Kept in", (path for path in files if not path.startswith(_TESTS))))
     lines.append(_listed("Held by", (path for path in files if path.startswith(_TESTS))))

@@ -10,7 +10,9 @@ from invariants.evidence import (
     FaultSeen,
     FinalRow,
     Foretold,
+    JobLine,
     JournalLine,
+    LockSeen,
     LogEntry,
     Sample,
     Sent,
@@ -82,7 +84,7 @@ def row_words(row: Sample) -> str:
 
 
 def describe(
-    fact: LogEntry | Attempt | Sample | FinalRow | JournalLine | Sent | FaultSeen | Foretold,
+    fact: LogEntry | Attempt | Sample | FinalRow | JournalLine | JobLine | LockSeen | Sent | FaultSeen | Foretold,
 ) -> str:
     """One fact, in one line."""
     match fact:
@@ -102,6 +104,14 @@ def describe(
             return f"final row: {fact.row.id} {row_words(fact.as_sample())}, {len(fact.unread)} unread"
         case JournalLine():
             return f"journal: {fact.token} by {fact.tool} on {fact.worker} (pid {fact.pid}) at {instant(fact.at)}"
+        case JobLine():
+            return f"job: {fact.job} of {fact.task} (pid {fact.pid}) wrote at {instant(fact.at)} ± {span(fact.error)}"
+        case LockSeen():
+            ran = f", running {shorten(fact.statement)!r}" if fact.statement else ""
+            return (
+                f"lock: the session of {fact.worker} (pid {fact.pid}) held a row lock at {instant(fact.at)}, its "
+                f"transaction open for {fact.age_seconds:.3f} s{ran}"
+            )
         case Sent():
             number = "" if fact.number is None else f" as number {fact.number}"
             return f"client: posted key {fact.key} to {fact.task} at {instant(fact.at)}: {fact.outcome}{number}"

@@ -1,7 +1,8 @@
 """Every retry has a bound, and hitting it leaves an entry that names the reason.
 
 The takeover bound is judged with the faults: at the bound the next owner writes the task's end, but that owner
-can be killed before it does. Each takeover beyond the bound needs such a fault by name.
+can be killed before it does. Each takeover beyond the bound needs such a fault by name. An attempt that is parked for a
+person counts for nothing, and its notice says why.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from noeta.core import texts
 from noeta.core.events import (
     ModelCalled,
     ModelReplied,
+    NoticeGiven,
     StepAttemptAbandoned,
     TaskCreated,
     TaskFailed,
+    TaskSuspended,
     TaskWoken,
     ToolFinished,
     ToolStarted,
@@ -50,8 +53,10 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
                 calls, bugs = [], 0
             case StepAttemptAbandoned(reason=texts.WORKER_STOPPED):
                 calls = calls[:-1]  # a worker that stopped gave it up alive
-            case TaskWoken():
-                calls = []
+            case TaskSuspended() | TaskWoken():
+                calls = []  # whatever ends the rest begins a turn, or answers a call of one
+            case NoticeGiven(text=text) if not text.strip():
+                yield _no_reason(task, entry)
             case ToolStarted(call_id=call_id):
                 tally.saw()
                 starts[call_id] += 1
@@ -134,7 +139,7 @@ LAW = Law(
         "internal-errors": "more than two turns in a row failed by a bug, and the task went on",
         "takeovers": "more than ten takeovers in a row, with no fault that explains the rest",
         "too-deep": "a sub-agent stands deeper below its root than the run allows",
-        "no-reason": "a failure or an unknown outcome without a reason",
+        "no-reason": "a failure, an unknown outcome or a notice without a reason",
     },
     check=check,
 )

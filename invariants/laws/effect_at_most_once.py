@@ -4,6 +4,8 @@ Two witnesses: the log says what was started and how it ended; the journal, outs
 back, says what was done. A token is per start, so no token may ever come twice, whatever the tool. A worker
 that froze inside a tool may journal its own earlier start late; that is one line, like any other.
 
+A call that a person must approve starts only after the answer that approves it; one that was denied has no effect.
+
 Not covered: effects that a tool does not journal.
 """
 
@@ -14,6 +16,7 @@ from dataclasses import dataclass, field
 
 from invariants.evidence import JournalLine, LogEntry, RunFacts, TaskEvidence, ToolKind
 from invariants.law import Fact, Finding, Law, Tally
+from invariants.waits import Approvals
 from invariants.wording import instant
 from noeta.core.events import ModelReplied, ToolFinished, ToolStarted
 from noeta.core.tool import MAX_ATTEMPTS
@@ -21,7 +24,8 @@ from noeta.core.tool import MAX_ATTEMPTS
 
 @dataclass(slots=True)
 class _Call:
-    """One call, as the log has it. ``starts``: by number."""
+    """One call, as the log has it. ``starts``: by number; ``unapproved``: where a person was asked, and where it was
+    started all the same."""
 
     id: str
     tool: str
@@ -30,6 +34,7 @@ class _Call:
     finished: LogEntry | None = None
     source: str = ""
     is_error: bool = False
+    unapproved: tuple[LogEntry, LogEntry] | None = None
 
 
 def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
@@ -43,6 +48,8 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
             effects.setdefault((line.call, line.start), []).append(line)
     yield from _twice(task.task, effects)
     for call in calls.values():
+        if call.unapproved is not None:
+            yield _unapproved(task, call, *call.unapproved)
         tool = run.tools.get(call.tool)
         if tool is None:
             if call.starts:
@@ -55,7 +62,9 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
 
 def _calls(task: TaskEvidence) -> Mapping[str, _Call]:
     calls: dict[str, _Call] = {}
+    approvals = Approvals()
     for entry in task.log:
+        approvals.see(entry)
         match entry.event:
             case ModelReplied(calls=requested):
                 calls.update((one.id, _Call(one.id, one.tool)) for one in requested)
@@ -64,6 +73,8 @@ def _calls(task: TaskEvidence) -> Mapping[str, _Call]:
                 if start in call.starts:
                     call.repeated.append((call.starts[start], entry))
                 call.starts[start] = entry
+                asked = approvals.asked.get(call_id) or approvals.denied.get(call_id)
+                call.unapproved = call.unapproved or (None if asked is None else (asked, entry))
             case ToolFinished(call_id=call_id) as finished:
                 call = calls.setdefault(call_id, _Call(call_id, ""))
                 call.finished, call.source, call.is_error = entry, finished.source, finished.is_error
@@ -80,13 +91,29 @@ def _line(task: str, line: JournalLine, calls: Mapping[str, _Call]) -> Iterator[
             (line,),
         )
     call = calls.get(line.call)
-    if call is None or line.start not in call.starts:
+    if call is not None and call.source == "denied" and call.finished is not None:
+        yield Finding(
+            "effect-denied",
+            f"{line.worker} ran {line.tool} as call {line.call} of {task} at {instant(line.at)}; but seq "
+            f"{call.finished.seq} says that it was denied",
+            (call.finished, line),
+        )
+    elif call is None or line.start not in call.starts:
         yield Finding(
             "effect-unlogged",
             f"{line.worker} ran {line.tool} as call {line.call}, start {line.start} of {task}, at {instant(line.at)}; "
             f"but the log has no such start; so the effect came before its record",
             (line,),
         )
+
+
+def _unapproved(task: TaskEvidence, call: _Call, asked: LogEntry, started: LogEntry) -> Finding:
+    return Finding(
+        "started-unapproved",
+        f"{task.holder(started.epoch)} started call {call.id} ({call.tool}) of {task.task} at seq {started.seq}; but a "
+        f"person was asked at seq {asked.seq}, and has not approved it",
+        (asked, started),
+    )
 
 
 def _twice(task: str, effects: Mapping[tuple[str, int], list[JournalLine]]) -> Iterator[Finding]:
@@ -172,7 +199,8 @@ LAW = Law(
     statement=(
         "A tool that did not opt in is never started twice, and no start is ever journalled twice. Of a call finished "
         "by a run, that start was journalled exactly once and each earlier one 0 or 1 times; finished by recover: 1 in "
-        "all; unknown: 0 or 1."
+        "all; unknown: 0 or 1. A call that a person is asked about starts only after it was approved, and one that was "
+        "denied has no effect."
     ),
     source="One writer and crash recovery (a tool call cut short)",
     reads="the journal, the log, and what each tool promises",
@@ -184,6 +212,8 @@ LAW = Law(
         "started-twice": "a tool that did not opt in was started again, or one start was logged twice",
         "too-many-starts": "a retry_safe call was started more than three times",
         "starts-misnumbered": "starts are not numbered 1, 2, 3",
+        "started-unapproved": "a call that a person was asked about was started without being approved",
+        "effect-denied": "an effect of a call that was denied",
         "token-forged": "a journalled token does not name its own call and start",
     },
     check=check,

@@ -6,10 +6,12 @@ A task is stuck when it has not ended and
   ``RunFacts.stuck_after`` while a worker that serves its queue had room and polled; or
 * it is suspended and not kept, and an unread item satisfies its wait: nothing would ever wake it; or
 * it is suspended, and the child it awaits, or every member of its group, ended that long ago or never was; or
+* it is kept, its timer has been due for that long, and its owner, whose lease is not over, has not resumed it; or
 * it was delegated, and waits for words that none of its calls asked for: nobody speaks to it, and its parent waits; or
 * its wait ends by itself at an instant, and its row does not say so.
 
-Waiting otherwise for a person or an outside event without a limit is never stuck. Due and without an idle worker in
+Waiting otherwise for a person or an outside event without a limit is never stuck, and a task that was parked because
+nobody can tell what a call did waits for a person. Due and without an idle worker in
 sight is not stuck either, but then nobody can tell, and the law says so.
 """
 
@@ -49,6 +51,7 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
         yield from _nobody_left(task, final, row.wake_on, run)
         yield from _nobody_speaks(task, final, row.wake_on)
         yield from _unlimited(task, final, row.wake_on)
+        yield from _owner_deaf(task, final, row.wake_on, run)
     yield from _unclaimed(task, final, run, tally)
 
 
@@ -92,6 +95,21 @@ def _unlimited(task: TaskEvidence, final: FinalRow, wake_on: WakeCondition) -> I
             "limit-forgotten",
             f"{task.task} waits for {item_words(wake_on)} until {instant(micros(due))}; but its row may be claimed at "
             f"{instant(final.row.ready_at)}",
+            (final, *_last(task)),
+        )
+
+
+def _owner_deaf(task: TaskEvidence, final: FinalRow, wake_on: WakeCondition, run: RunFacts) -> Iterator[Finding]:
+    """Nobody but its owner ends the wait of a kept task, while its lease lasts."""
+    row, due = final.row, due_at(wake_on)
+    if not row.kept or due is None or row.lease_until is None or row.lease_until <= final.at:
+        return
+    if final.at - micros(due) > run.stuck_after:
+        yield Finding(
+            "owner-deaf",
+            f"{task.task} is kept by {row.worker} and waits for {item_words(wake_on)} until {instant(micros(due))}, "
+            f"{span(final.at - micros(due))} before the end; but its owner, which holds it until "
+            f"{instant(row.lease_until)}, has not gone on with it",
             (final, *_last(task)),
         )
 
@@ -199,6 +217,7 @@ LAW = Law(
         "child-absent": "waits for a child that never was",
         "group-ended": "waits for a group whose members have all ended",
         "nobody-speaks": "a delegated task waits for words that no call of it asked for",
+        "owner-deaf": "a kept task whose timer has been due for long, and its living owner lets it rest",
         "limit-forgotten": "its wait ends by itself, and its row says another instant, or none",
     },
     check=check,

@@ -4,10 +4,12 @@ A row is an accelerator: a wake, claim, release or sweep moves it without an ent
 with the fold of the log up to *its own* ``last_seq``, in the stated relation:
 
 * fold suspended on c: the row is suspended on exactly c, or pending or running with an unread item or the end of its
-  wait due, or it comes from a kept claim that lapsed or was released (until its next entry);
+  wait due, or it comes from a kept claim: resumed by its owner, lapsed or released (until its next entry);
 * fold pending or running: the row is pending or running;
 * fold terminal: the row is terminal, and no other row is;
-* an owner if and only if the row is running or kept.
+* an owner if and only if the row is running or kept;
+* a suspended row is kept if and only if the fold has live background jobs (``RunFacts.keeps_claims``: or for whatever
+  else keeps claims in this run).
 
 The fold is advanced once through the log; rows are looked up by their ``last_seq``, so the pass is linear.
 """
@@ -45,7 +47,7 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
             return
         here = rows.get(entry.seq, ())
         tally.saw(len(here))
-        yield from _at(task.task, here, entry, state.status, state.wake_on, run)
+        yield from _at(task.task, here, entry, state, run)
     yield from _length(task)
 
 
@@ -61,18 +63,15 @@ def _owner(task: str, row: Sample) -> Iterator[Finding]:
 
 
 def _at(
-    task: str,
-    rows: tuple[()] | list[Sample],
-    entry: LogEntry,
-    status: Status,
-    wake_on: WakeCondition | None,
-    run: RunFacts,
+    task: str, rows: tuple[()] | list[Sample], entry: LogEntry, state: TaskState, run: RunFacts
 ) -> Iterator[Finding]:
     """The rows seen when the log ended with this entry, in order of time."""
-    may_be_kept = run.keeps_claims
+    status, wake_on = state.status, state.wake_on
+    may_be_kept = run.keeps_claims or bool(state.jobs)
     for row in rows:
-        if row.status is Status.SUSPENDED and not row.kept:
-            may_be_kept = False
+        if row.status is Status.SUSPENDED:
+            yield from _kept_for(task, row, entry, state, run)
+            may_be_kept &= row.kept
         code = _differs(row, status, wake_on, may_be_kept)
         if code is not None:
             waits = f" on {item_words(wake_on)}" if wake_on is not None else ""
@@ -82,6 +81,24 @@ def _at(
                 f"{instant(row.at)} was {row_words(row)}, with {row.unread} unread",
                 (entry, row),
             )
+
+
+def _kept_for(task: str, row: Sample, entry: LogEntry, state: TaskState, run: RunFacts) -> Iterator[Finding]:
+    """Whether the claim of a task that rests is kept as its jobs want it."""
+    if row.kept and not state.jobs and not run.keeps_claims:
+        yield Finding(
+            "kept-for-nothing",
+            f"the row of {task} was {row_words(row)} at {instant(row.at)}; but the log up to seq {entry.seq} has no "
+            f"live job that the claim is kept for",
+            (entry, row),
+        )
+    elif state.jobs and not row.kept:
+        yield Finding(
+            "jobs-let-go",
+            f"the log of {task} up to seq {entry.seq} has live jobs, {', '.join([*state.jobs][:5])}; but the row at "
+            f"{instant(row.at)} was {row_words(row)}, and not kept; so nobody looks after them",
+            (entry, row),
+        )
 
 
 def _differs(row: Sample, status: Status, wake_on: WakeCondition | None, may_be_kept: bool) -> str | None:
@@ -130,6 +147,8 @@ LAW = Law(
         "row-waits": "the row is suspended, the log is in the middle of a turn",
         "other-wait": "the row waits for something else than the log",
         "woken-by-nothing": "the row left its wait without an item, a due timer or a kept claim",
+        "kept-for-nothing": "a claim is kept while its task rests, and no job of it is live",
+        "jobs-let-go": "a task rests with live jobs, and its claim is not kept",
         "owner": "an owner without a running or kept task, or the other way round",
         "last-seq": "the row names another end of the log than it has",
     },

@@ -1,9 +1,9 @@
 """A model call made again in an open turn sends the same bytes.
 
 The request is built from the log, and the log has not changed: another hash means that a worker folds
-differently, or that something was taken into an open turn. The one excuse is an engine (instructions, tools)
-that changed between the two owners, and then the entry says so by its ``engine_hash``. Seen are the repeats: a call
-that was never made again has nothing beside it.
+differently, or that something was taken into an open turn, or told in it. The one excuse is an engine (instructions,
+tools) that changed between the two owners, and then the entry says so by its ``engine_hash``. Seen are the repeats: a
+call that was never made again has nothing beside it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,17 @@ from collections.abc import Iterator
 from invariants.evidence import LogEntry, RunFacts, TaskEvidence
 from invariants.law import Finding, Law, Tally
 from invariants.wording import kind
-from noeta.core.events import MessageTaken, ModelCalled, ModelReplied, TaskSuspended, TaskWoken, TurnFailed
+from noeta.core.events import (
+    CronFired,
+    JobEnded,
+    JobLost,
+    MessageTaken,
+    ModelCalled,
+    ModelReplied,
+    TaskSuspended,
+    TaskWoken,
+    TurnFailed,
+)
 
 
 def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
@@ -29,7 +39,7 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
                     if again.request_hash != before.request_hash and again.engine_hash == before.engine_hash:
                         yield _other_request(task, first, entry, taken)
                 first, before, taken = entry, again, None
-            case MessageTaken() if first is not None:
+            case MessageTaken() | JobEnded() | JobLost() | CronFired() if first is not None:
                 taken = entry
             case ModelReplied() | TurnFailed() | TaskSuspended() | TaskWoken():
                 first = None
@@ -40,7 +50,7 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
 def _other_request(task: TaskEvidence, first: LogEntry, again: LogEntry, taken: LogEntry | None) -> Finding:
     cause = ""
     if taken is not None:
-        cause = f" (seq {taken.seq} {kind(taken.event)} was taken into the open turn)"
+        cause = f" (seq {taken.seq} {kind(taken.event)} came into the open turn)"
     return Finding(
         "other-request",
         f"{task.holder(first.epoch)} called the model for {task.task} at seq {first.seq} under epoch {first.epoch}; "

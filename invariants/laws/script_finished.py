@@ -27,6 +27,8 @@ from invariants.wording import instant, kind, shorten, span
 from noeta.core import texts
 from noeta.core.events import (
     Ending,
+    JobEnded,
+    JobLost,
     MessageTaken,
     ModelReplied,
     StepAttemptAbandoned,
@@ -76,8 +78,9 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
     yield Finding(code, f"{words}; {why}", (script, task.log[-1], *witnesses))
 
 
-def conclude(run: RunFacts, tally: Tally) -> None:
+def conclude(run: RunFacts, tally: Tally) -> Iterator[Finding]:
     """Too many excuses say that the run tested too little."""
+    yield from ()
     excused = tally.counts["excused"]
     if excused > EXCUSED_MAX * tally.seen:
         tally.doubt(
@@ -202,6 +205,8 @@ def _went_on(task: TaskEvidence) -> Iterator[Finding]:
             case MessageTaken() | TaskWoken() | StepAttemptAbandoned():
                 if ordered is None and any(_is_cancel(item) for _, item in items_of(entry.event)):
                     ordered = entry
+            case JobEnded() | JobLost():
+                pass  # nothing of it outlives the task
             case TaskCancelled() if entry is task.log[-1]:
                 pass
             case event if ordered is not None or isinstance(event, Ending):

@@ -3,7 +3,8 @@
 The same holds for the limit of a wait for a person or an event: when it is over, the store puts the stored condition
 into the inbox, as it does with a timer. All instants are the store's: those of the entries, and the one in the
 condition, which must be the start of the call that asked plus the delay that its input names, whoever ran the call
-again since.
+again since. And for the cron table of a task, whose next occurrence is the limit of its rest between two turns: each
+fires once, in order, and after an outage the newest alone (`invariants/crontabs.py`).
 """
 
 from __future__ import annotations
@@ -13,12 +14,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from invariants.crontabs import Crons
 from invariants.evidence import FinalRow, LogEntry, RunFacts, TaskEvidence
 from invariants.items import is_due_item, items_of
 from invariants.kinship import item_hash
 from invariants.law import Fact, Finding, Law, Tally
+from invariants.waits import Waits
 from invariants.wording import instant, item_words, span
-from noeta.core.events import ModelReplied, TaskSuspended, TaskWoken, ToolParked, ToolStarted
+from noeta.core.events import (
+    JobEnded,
+    JobLost,
+    ModelReplied,
+    TaskSuspended,
+    TaskWoken,
+    ToolParked,
+    ToolStarted,
+)
 from noeta.core.ids import micros
 from noeta.core.wake import ControlReceived, Item, WakeCondition, due_at, item_key
 
@@ -39,8 +50,10 @@ class _Seen:
 
 def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
     """Each wait that ends by itself: what was asked, what was stored, and what came of it."""
-    seen = _Seen()
+    seen, rests, crons = _Seen(), Waits(), Crons(task, run, tally)
     for entry in task.log:
+        rests.see(entry.event)
+        yield from crons.see(entry, rests)
         match entry.event:
             case ModelReplied(calls=calls):
                 seen.tools.update((call.id, (call.tool, call.input)) for call in calls)
@@ -56,6 +69,8 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
                 continue
             case TaskWoken():
                 yield from _stored(task, entry, entry.event, seen.waits)
+            case JobEnded() | JobLost() if not rests.between_turns:
+                continue  # its call goes on waiting
             case _:
                 pass
         seen.waits = None
@@ -128,16 +143,25 @@ LAW = Law(
     title="Timers fire once",
     statement=(
         "A timer, or the limit of a wait, is the start of its call plus the delay asked for; it never fires before "
-        "that instant by the store's clock, never twice, and what fires is the stored condition."
+        "that instant by the store's clock, never twice, and what fires is the stored condition. A task with a cron "
+        "table rests until its next occurrence; each fires in order, not before its time, once and never lost, after "
+        "an outage the newest for all."
     ),
-    source="Tasks and waking (timers)",
-    reads="the log, the final inbox, and which field of a tool's input is its delay",
+    source="Tasks and waking (timers); the rules of noeta.core.cron",
+    reads="the log, the final inbox, granted claims, and which field of a tool's input is its delay",
     codes={
         "too-early": "a timer, or the end of a wait, before its time",
         "fired-twice": "one wait's timer came more than once",
         "never-asked": "a timer that no wait asked for",
         "other-bytes": "a timer's event that is not the stored condition",
-        "other-instant": "a wait's end that is not the start of its call plus the delay asked for",
+        "other-instant": "a wait's end, or the beginning of a cron entry, that is not as its call asked",
+        "other-rest": "a rest between two turns that does not end with the next occurrence of the cron table",
+        "cron-early": "a cron entry fired before its time",
+        "cron-twice": "a cron entry fired for an instant that it had fired for, or for an older one",
+        "cron-lost": "a task was woken for its cron table, and went on without what was due",
+        "cron-behind": "a cron entry fired for an older occurrence than the newest that was due",
+        "no-occurrence": "a firing for an instant that the table does not name",
+        "miscounted": "a firing that says another number of skipped occurrences than there were",
     },
     check=check,
 )

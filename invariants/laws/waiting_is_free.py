@@ -1,8 +1,9 @@
 """A task that waits holds nothing, and nobody works on it.
 
 What evidence can show of that: its row names no worker, token or lease; nobody writes to it or renews it under the
-epoch that suspended it; and its epoch does not rise, so nobody claims it, unless something came for it. A kept claim is
-no such wait. That it costs no thread, connection or scan beside other tasks is measured elsewhere (`bench/`).
+epoch that suspended it; and its epoch does not rise, so nobody claims it, unless something came for it. A claim that is
+kept for the sake of live background jobs is no such wait. That it costs no thread, connection or scan beside other
+tasks is measured elsewhere (`bench/`).
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections.abc import Iterator
 
 from invariants.evidence import Answer, LogEntry, RunFacts, Sample, TaskEvidence, Verb
 from invariants.law import Finding, Law, Tally
+from invariants.waits import LiveJobs, Waits
 from invariants.wording import instant, kind, row_words
-from noeta.core.events import TaskSuspended
+from noeta.core.events import JobEnded, JobLost, TaskSuspended
 from noeta.core.task import Status
 
 
@@ -53,31 +55,45 @@ def _rows(task: TaskEvidence, tally: Tally) -> Iterator[Finding]:
             )
 
 
+def _rests(task: TaskEvidence, run: RunFacts) -> Iterator[tuple[LogEntry, LogEntry | None, bool]]:
+    """Each entry, with the one before it after which the task rests, if it does, and whether the claim was surely given
+    up with that: by its row, or because no live job was left to keep it for."""
+    freed = {row.last_seq for row in task.rows if _waits(row)}
+    calls, jobs = Waits(), LiveJobs()
+    rest: LogEntry | None = None
+    is_free = False
+    for entry in task.log:
+        yield entry, rest, is_free
+        calls.see(entry.event)
+        jobs.see(entry)
+        match entry.event:
+            case TaskSuspended():
+                rest, is_free = entry, not run.keeps_claims and not jobs.started
+            case JobEnded() | JobLost() if rest is not None and not calls.between_turns:
+                rest, is_free = entry, False  # its call waits on, or its wake came with the same append
+            case _:
+                rest, is_free = None, False
+        is_free |= rest is not None and rest.seq in freed
+    if rest is not None:
+        yield rest, rest, is_free
+
+
 def _written(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
     """The epoch that suspended a task is over."""
-    freed = {row.last_seq for row in task.rows if _waits(row)}
-    waits: LogEntry | None = None
-    for entry in task.log:
-        given_up = waits is not None and (not run.keeps_claims or waits.seq in freed)
-        if waits is not None and given_up and entry.epoch == waits.epoch:
+    for entry, rest, is_free in _rests(task, run):
+        tally.saw(isinstance(entry.event, TaskSuspended) and entry is not rest)
+        if rest is not None and is_free and entry is not rest and entry.epoch == rest.epoch:
             yield Finding(
                 "wrote-while-waiting",
-                f"{task.holder(waits.epoch)} suspended {task.task} at seq {waits.seq} under epoch {waits.epoch}; but "
+                f"{task.holder(rest.epoch)} suspended {task.task} at seq {rest.seq} under epoch {rest.epoch}; but "
                 f"seq {entry.seq} {kind(entry.event)} follows under the same epoch; so it had kept the task",
-                (waits, entry),
+                (rest, entry),
             )
-        waits = entry if isinstance(entry.event, TaskSuspended) else None
-        tally.saw(waits is not None)
 
 
 def _renewed(task: TaskEvidence, run: RunFacts) -> Iterator[Finding]:
     """Every grant of the run is for ``lease``, so that its end tells the store's instant at which it was made."""
-    freed = {row.last_seq for row in task.rows if _waits(row)}
-    suspended = {
-        entry.epoch: entry
-        for entry in task.log
-        if isinstance(entry.event, TaskSuspended) and (not run.keeps_claims or entry.seq in freed)
-    }
+    suspended = {rest.epoch: rest for _, rest, is_free in _rests(task, run) if rest is not None and is_free}
     for attempt in task.attempts:
         waits = suspended.get(attempt.epoch or 0)
         if waits is None or attempt.verb is not Verb.RENEW or attempt.answer is not Answer.OK:
@@ -96,7 +112,8 @@ LAW = Law(
     title="Waiting is free",
     statement=(
         "A suspended task without a kept claim has no worker, token or lease; nobody writes to it or renews it under "
-        "the epoch that suspended it, and nobody claims it unless something came for it."
+        "the epoch that suspended it, and nobody claims it unless something came for it. Only live background jobs "
+        "keep a claim."
     ),
     source="Tasks and waking",
     reads="the log, rows that wait, and granted renewals",

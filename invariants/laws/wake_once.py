@@ -23,16 +23,9 @@ from invariants.evidence import Answer, FinalRow, LogEntry, RunFacts, Sent, Task
 from invariants.items import is_due_item, items_of, posted
 from invariants.kinship import item_hash
 from invariants.law import Finding, Law, Tally
+from invariants.waits import Waits
 from invariants.wording import item_words, kind
-from noeta.core.events import (
-    Ending,
-    MessageTaken,
-    TaskSuspended,
-    TaskWoken,
-    ToolFinished,
-    ToolParked,
-    TurnFailed,
-)
+from noeta.core.events import Ending, JobEnded, JobLost, MessageTaken, TaskSuspended, TaskWoken
 from noeta.core.wake import (
     ANY_WAIT,
     NEXT_GOAL,
@@ -54,11 +47,14 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
     """Each wake beside the wait it ends, and beside the items that were there before it."""
     waits: LogEntry | None = None
     ended_by: dict[int, LogEntry] = {}
-    parked: dict[str, WakeCondition] = {}
+    calls = Waits()
     sent = posted(task)
     for entry in task.log:
         event = entry.event
-        if waits is not None and not isinstance(event, TaskWoken | Ending):
+        calls.see(event)
+        if isinstance(event, JobEnded | JobLost):
+            waits = None if calls.between_turns else waits
+        elif waits is not None and not isinstance(event, TaskWoken | Ending):
             yield Finding(
                 "went-on-unwoken",
                 f"{task.task} waits since seq {waits.seq}; but seq {entry.seq} {kind(event)} follows with no wake in "
@@ -69,8 +65,6 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
         match event:
             case TaskSuspended():
                 waits = entry
-                if event.wake_on not in parked.values():
-                    parked.clear()
             case TaskWoken():
                 tally.saw()
                 yield from _woken(task, waits, entry, event)
@@ -78,13 +72,7 @@ def check(task: TaskEvidence, run: RunFacts, tally: Tally) -> Iterator[Finding]:
                 yield from _same_bytes(task, entry, event, sent)
                 waits = None
             case MessageTaken():
-                yield from _swallowed(task, entry, event, parked)
-            case ToolParked(call_id=call, wake_on=wake_on):
-                parked[call] = wake_on
-            case ToolFinished(call_id=call):
-                parked.pop(call, None)
-            case TurnFailed():
-                parked.clear()
+                yield from _swallowed(task, entry, event, calls.parked)
             case _:
                 pass
     yield from _passed_over(task, run)
@@ -176,7 +164,8 @@ def _passed_over(task: TaskEvidence, run: RunFacts) -> Iterator[Finding]:
     for entry in task.log:
         if isinstance(entry.event, TaskWoken) and before is not None:
             waits[entry.seq] = before
-        before = entry.event.wake_on if isinstance(entry.event, TaskSuspended) else None
+        if not isinstance(entry.event, JobEnded | JobLost):
+            before = entry.event.wake_on if isinstance(entry.event, TaskSuspended) else None
     for item in task.final.unread if task.final is not None else ():
         _note(lowest, item.number, item.item, task.final)
     read_to = _read_to(task, run)

@@ -99,7 +99,6 @@ ROW_AGREES = (
         "row-agrees",
         "the limit of a wait is over",
         "1/0 created; 2/1 suspended human:q@3; row pending/1 last=2 at=4",
-        keeps_claims=False,
     ),
     invalid(
         "row-agrees",
@@ -112,7 +111,6 @@ ROW_AGREES = (
         "a limit before it is over",
         "1/0 created; 2/1 suspended human:q@90; row pending/1 last=2 at=4",
         "woken-by-nothing",
-        keeps_claims=False,
     ),
 )
 

@@ -267,8 +267,9 @@ ROW_AGREES = (
     valid("row-agrees", "a due timer", "1/0 created; 2/1 suspended timer:3; row pending/1 last=2 at=4"),
     valid(
         "row-agrees",
-        "a kept claim that lapsed",
+        "a claim kept for another reason than jobs that lapsed",
         _WAITS + "row suspended/1 w1 kept last=4 on=human; row pending/1 last=4",
+        keeps_claims=True,
     ),
     invalid(
         "row-agrees", "an open task with an ended row", "1/0 created; 2/1 called; end terminal/1 last=2", "row-ended"
@@ -294,23 +295,22 @@ ROW_AGREES = (
     ),
     invalid(
         "row-agrees",
-        "woken by nothing",
+        "woken by nothing, and its row was not kept",
         _WAITS + "row suspended/1 last=4 on=human; row pending/1 last=4",
         "woken-by-nothing",
+        keeps_claims=True,
     ),
     invalid(
         "row-agrees",
         "woken by nothing, nobody keeps claims",
         _WAITS + "row running/2 w2 last=4",
         "woken-by-nothing",
-        keeps_claims=False,
     ),
     invalid(
         "row-agrees",
         "a timer's row before its time",
         "1/0 created; 2/1 suspended timer:90; row pending/1 last=2 at=4",
         "woken-by-nothing",
-        keeps_claims=False,
     ),
     invalid("row-agrees", "running without an owner", "1/0 created; 2/1 called; row running/1 last=2", "owner"),
     invalid("row-agrees", "pending with an owner", "1/0 created; row pending/1 w1 last=1", "owner"),

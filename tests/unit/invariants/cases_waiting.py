@@ -110,8 +110,7 @@ TIMERS_ONCE = (
 )
 
 _WAITS = "1/0 created; 2/1 called; 3/1 replied; 4/1 suspended human; "
-_NOBODY_KEEPS = {"keeps_claims": False}
-_LEASES = {"keeps_claims": False, "renewals_recorded": True, "lease": 10_000_000}
+_LEASES = {"renewals_recorded": True, "lease": 10_000_000}
 
 WAITING_IS_FREE = (
     valid(
@@ -119,25 +118,23 @@ WAITING_IS_FREE = (
         "a wait, a message, a turn",
         _WAITS + "row suspended/1 last=4 on=human; row pending/1 last=4 inbox=1 unread=1; row running/2 w2 last=4 "
         "inbox=1; 5/2 woken 1 human",
-        **_NOBODY_KEEPS,
     ),
     valid(
         "waiting-is-free",
         "claimed for an item that does not end the wait, and put back",
         _WAITS + "row suspended/1 last=4 on=human; row suspended/2 last=4 on=human inbox=1 unread=1; row suspended/2 "
         "last=4 on=human inbox=1 unread=1",
-        **_NOBODY_KEEPS,
     ),
     valid(
         "waiting-is-free",
         "cancelled by a post",
         _WAITS + "row suspended/1 last=4 on=human; 5/2 cancelled; end terminal/2 last=5 inbox=1 stamped=1",
-        **_NOBODY_KEEPS,
     ),
     valid(
         "waiting-is-free",
         "a kept claim is no such wait",
         _WAITS + "row suspended/1 w1 kept last=4 on=human lease=9; 5/1 woken 1 human; w1:renew /1 ok lease=60",
+        keeps_claims=True,
         lease=10_000_000,
     ),
     valid(
@@ -163,13 +160,13 @@ WAITING_IS_FREE = (
         "the worker that suspended it goes on",
         _WAITS + "5/1 woken 1 human",
         "wrote-while-waiting",
-        **_NOBODY_KEEPS,
     ),
     invalid(
         "waiting-is-free",
         "the worker goes on, although its row was free",
         _WAITS + "row suspended/1 last=4 on=human; 5/1 woken 1 human",
         "wrote-while-waiting",
+        keeps_claims=True,
     ),
     invalid(
         "waiting-is-free",

@@ -7,7 +7,10 @@ piece happens one second after the one before it, unless it says ``at=<seconds>`
 * an attempt: ``<who>:<verb> [<first>-<last>]/<epoch> <answer> …``; its hashes are those of its seqs;
 * a row: ``row <status>/<epoch> [<worker>] last=<seq> …``; the final one: ``end …``, with ``unread=<n>:<item>``;
 * ``effect <call>#<start> <tool> [<worker>]``, ``sent <key> <number> <outcome>``, ``script <outcome> …``,
-  ``fault <kind> <process> <task>@<epoch>,…``, and ``on <task>``, which names the task of what follows.
+  ``line <job> [error=<seconds>]``, which a background job wrote, and ``on <task>``, which names the task of what
+  follows;
+* of the whole run: ``fault <kind> <process> <task>@<epoch>,…``, ``look``: somebody looks for locks of the workers'
+  sessions, and ``lock <worker> <age in seconds>``: one is seen then.
 
 In the final row ``stamped=<n>,<n>`` are items that the end stamped unread, and ``order=yes`` or ``order=no`` says
 whether the order of an ended parent is among them; neither: nobody can tell.
@@ -33,7 +36,9 @@ from invariants import (
     Foretold,
     Held,
     HeldInMemory,
+    JobLine,
     JournalLine,
+    LockSeen,
     LogEntry,
     Outcome,
     RunFacts,
@@ -69,7 +74,9 @@ def H(text: str, **run: Any) -> HeldInMemory:  # noqa: N802 - one letter, as in 
     history = _History()
     for number, piece in enumerate((one.strip() for one in re.split(r"[;\n]", text) if one.strip()), start=1):
         history.add(piece, number * SECOND)
-    facts = RunFacts(faults=tuple(history.faults), **{"tools": TOOLS, **run})
+    facts = RunFacts(
+        faults=tuple(history.faults), lock_looks=history.looks, locks=history.locks, **{"tools": TOOLS, **run}
+    )
     return gather(
         facts,
         log=history.log,
@@ -79,6 +86,7 @@ def H(text: str, **run: Any) -> HeldInMemory:  # noqa: N802 - one letter, as in 
         journal=history.journal,
         sent=history.sent,
         foretold=history.foretold,
+        job_lines=history.job_lines,
     )
 
 
@@ -93,6 +101,9 @@ class _History:
         self.sent: list[Sent] = []
         self.foretold: list[Foretold] = []
         self.faults: list[FaultSeen] = []
+        self.job_lines: list[JobLine] = []
+        self.looks: list[int] = []
+        self.locks: list[LockSeen] = []
 
     def add(self, piece: str, at: int) -> None:
         head, *rest = piece.split()
@@ -112,6 +123,9 @@ class _History:
             "sent": self._sent,
             "script": self._script,
             "fault": self._fault,
+            "line": self._line,
+            "look": lambda words, at: self.looks.append(at),
+            "lock": self._lock,
             "on": lambda words, at: setattr(self, "task", words.take()),
         }
 
@@ -194,6 +208,13 @@ class _History:
         token = words.named.get("token", f"{self.task}:{call}:{start}")
         self.journal.append(JournalLine(token, self.task, call, tool, int(start), worker, 1, at, words.take("effect")))
 
+    def _line(self, words: Words, at: int) -> None:
+        self.job_lines.append(JobLine(self.task, words.take(), at, words.seconds("error", 0) or 0, 1))
+
+    def _lock(self, words: Words, at: int) -> None:
+        self.looks.append(at)
+        self.locks.append(LockSeen(at, words.take(), 1, float(words.take()), "an append"))
+
     def _sent(self, words: Words, at: int) -> None:
         key, number = words.take(), words.take("-")
         outcome = words.take("stored")
@@ -226,4 +247,5 @@ class _History:
     def _fault(self, words: Words, at: int) -> None:
         kind, process = words.take(), words.take()
         held = tuple(Held(one.split("@")[0], int(one.split("@")[1])) for one in words.take("").split(",") if one)
-        self.faults.append(FaultSeen(at, kind, process, at + SECOND, (process,), held))
+        ended_at = words.seconds("until", at + SECOND)
+        self.faults.append(FaultSeen(at, kind, process, ended_at, (process,), held))

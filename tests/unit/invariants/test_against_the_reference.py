@@ -169,7 +169,7 @@ class Life:
 
     def verdicts(self) -> dict[str, Verdict]:
         evidence = gather(
-            RunFacts(renewals_recorded=True, keeps_claims=False),
+            RunFacts(renewals_recorded=True),
             log=self.log,
             attempts=self.attempts,
             samples=self.samples,

@@ -22,6 +22,7 @@ from invariants import (
     explain,
     explain_report,
 )
+from invariants.law import WHOLE_RUN
 from tests.unit.invariants.history import H
 
 GAPLESS = LAWS_BY_KEY["gapless-log"]
@@ -72,12 +73,28 @@ def test_crash_after_an_anomaly_keeps_the_anomaly() -> None:
 
 
 def test_crash_of_the_conclusion_is_unknown() -> None:
-    def concludes(run: RunFacts, tally: Tally) -> None:
+    def concludes(run: RunFacts, tally: Tally) -> Iterator[Finding]:
+        yield from ()
         raise ZeroDivisionError("no end")
 
     report = check_all(H("1/0 created"), [law(GAPLESS.check, conclude=concludes)])
 
     assert report.verdict is Verdict.UNKNOWN
+
+
+def test_what_is_found_in_no_task_is_an_anomaly_of_the_whole_run() -> None:
+    def concludes(run: RunFacts, tally: Tally) -> Iterator[Finding]:
+        yield Finding("bad", "too many of them")
+
+    report = check_all(H("1/0 created"), [law(GAPLESS.check, conclude=concludes)])
+    (anomaly,) = report.anomalies()
+
+    assert report.verdict is Verdict.INVALID
+    assert anomaly.task == WHOLE_RUN
+    assert explain(anomaly, RunFacts()).splitlines() == [
+        "test-law is broken: bad",
+        "what happened: too many of them",
+    ]
 
 
 def test_undeclared_code_is_a_crash_and_not_an_anomaly() -> None:

@@ -229,7 +229,7 @@ class Family:
             "ask": ToolKind("ask", journals=False),
         }
         evidence = gather_evidence(
-            RunFacts(renewals_recorded=True, keeps_claims=False, still=True, tools=tools, lease=ids.micros(LEASE)),
+            RunFacts(renewals_recorded=True, still=True, tools=tools, lease=ids.micros(LEASE)),
             log=self.log,
             attempts=self.sink.attempts if attempts is None else attempts,
             samples=self.samples,

@@ -8,10 +8,13 @@ from invariants import LAWS, Law, Verdict, explain
 from invariants.explain import LINES_MAX
 from tests.unit.invariants import (
     cases_cancels,
+    cases_crons,
     cases_effects,
     cases_family,
     cases_fence,
+    cases_gates,
     cases_inbox,
+    cases_jobs,
     cases_log,
     cases_precedence,
     cases_waiting,
@@ -28,6 +31,9 @@ CASES = (
     *cases_family.CASES,
     *cases_waiting.CASES,
     *cases_precedence.CASES,
+    *cases_jobs.CASES,
+    *cases_crons.CASES,
+    *cases_gates.CASES,
 )
 
 

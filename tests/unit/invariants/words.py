@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from invariants.kinship import ORDER, ORDER_KEY
 from noeta.core import ids, texts
 from noeta.core import wake as waking
 from noeta.core.events import (
+    ApprovalAsked,
+    CronFired,
+    CronRemoved,
+    CronSet,
     Event,
+    JobEnded,
+    JobLost,
+    JobStarted,
     MessageTaken,
     ModelCalled,
     ModelReplied,
+    NoticeGiven,
     StepAttemptAbandoned,
     TaskCancelled,
     TaskCompleted,
@@ -76,17 +86,37 @@ def event(seq: int, word: str, words: Words) -> Event:
             calls = tuple(ToolCall(ids.call_id(seq, i), tool, asked) for i, tool in enumerate(tools))
             return ModelReplied(words.named.get("say", ""), calls, "tool_use" if calls else "end")
         case "started":
-            return ToolStarted(words.take(), int(words.take("1")))
+            return ToolStarted(words.take(), int(words.take("1")), words.named.get("with", UNSET))
+        case "asked":
+            call, wake_on = words.take(), condition(words.take())
+            assert isinstance(wake_on, waking.HumanResponseReceived)
+            return ApprovalAsked(call, wake_on, "may it?", words.named.get("with", UNSET))
         case "finished":
             is_error = words.flag("error")
             call, source = words.take(), words.take("ran")
             output = words.named.get("output", texts.OUTCOME_UNKNOWN if source == "unknown" else "done")
-            return ToolFinished(call, output, is_error or source == "unknown", source, words.several("children"))
+            is_error = is_error or source in ("unknown", "denied")
+            return ToolFinished(call, output, is_error, source, words.several("children"))
         case "parked":
             call = words.take()
             return ToolParked(call, condition(words.take()), words.several("children"))
         case "sealed":
-            return StepAttemptAbandoned(int(words.take("1")), "auto_redrive")
+            return StepAttemptAbandoned(int(words.take("1")), words.take("auto_redrive"))
+        case "noticed":
+            return NoticeGiven(_blank(words.take("parked")))
+        case "job":
+            return JobStarted(words.take(), "sleep 9")
+        case "jobended":
+            return JobEnded(words.take(), words.take("exited"), exit_code=0)
+        case "joblost":
+            return JobLost(words.take())
+        case "cronset":
+            table = words.take().replace("_", " ")
+            return CronSet(words.take(), table, words.take("UTC"), "look", float(words.named["since"]))
+        case "cronremoved":
+            return CronRemoved(words.take())
+        case "cronfired":
+            return CronFired(words.take(), float(words.take()), words.number("missed", 0) or 0)
         case "taken":
             return MessageTaken(int(words.take()), item(words.take("human")))
         case "woken":
@@ -140,7 +170,10 @@ def item(text: str) -> waking.Item:
             assert all(isinstance(one, waking.SubtaskCompleted) for one in results)
             return waking.SubtaskGroupCompleted(group, int(members or 0), tuple(results))  # type: ignore[arg-type]
         case "human" if more:
-            return waking.HumanResponseReceived(identity or waking.NEXT_GOAL, more[0])
+            handle, _, limit = identity.partition("@")
+            return waking.HumanResponseReceived(
+                handle or waking.NEXT_GOAL, more[0], timeout_at=float(limit) if limit else None
+            )
         case _:
             return condition(head)
 
