@@ -8,7 +8,9 @@ a failed turn leaves no trace in what was said; all others are notes, which chan
 A turn is left when it stands at its ending step and the message of the next turn has come, however early that
 came: where messages land cannot change which calls are made, nor the last answer. For the same reason a turn that
 was closed in its middle is not lost: the next turn's message finds it there, its remaining steps are played, and
-what it would have answered is left out. What a call waited for, and whether it came, is a result like any other.
+what it would have answered is left out. What a call waited for, and whether it came, is a result like any other; that
+a background shell has ended or is lost, and what a cron table says, are notes like any other. A call that is about an
+earlier one (a shell to read or to stop) names it by the id that stands in what was said.
 Not handled: a next turn's message taken between two cut replies of a turn that is cut for ever, before a turn that
 begins with cut replies. They are in a row for the runtime too, so the bound may come early; the generator draws no
 such turns.
@@ -16,15 +18,16 @@ such turns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
 from noeta.core.codec import escape, escape_text
-from noeta.core.model import ModelReply, ModelSaid, RequestedCall, Said, ToolAnswered, UserSaid
+from noeta.core.model import CallMade, ModelReply, ModelSaid, RequestedCall, Said, ToolAnswered, UserSaid
 from noeta.core.texts import CONTINUE_TRUNCATED
+from scripted_model.jobs import command_of
 from scripted_model.script import (
     AGENT,
     Agent,
@@ -33,15 +36,20 @@ from scripted_model.script import (
     Asked,
     AwaitEvent,
     Call,
+    Cron,
     Cut,
     Empty,
     Fail,
     Handback,
     Kill,
     Question,
+    ReadJob,
     Say,
     Script,
+    Shell,
     Step,
+    StopCron,
+    StopJob,
     Timer,
     Tools,
     ends_turn,
@@ -56,11 +64,13 @@ class OffCourse(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Turn and step, from 0, and how many replies of a repeating step were given."""
+    """Turn and step, from 0, and how many replies of a repeating step were given. ``ids``: of the calls that were made
+    so far, by tag."""
 
     turn: int = 0
     step: int = 0
     replies: int = 0
+    ids: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 def locate(script: Script, said: Sequence[Said]) -> Position:
@@ -72,6 +82,7 @@ def locate(script: Script, said: Sequence[Said]) -> Position:
     position, turn_reached = Position(), 0
     open_calls: set[str] = set()
     seen_calls: set[str] = set()
+    ids: dict[str, str] = {}
     for index, entry in enumerate(said[1:], 1):
         match entry:
             case UserSaid(text=text):
@@ -84,15 +95,16 @@ def locate(script: Script, said: Sequence[Said]) -> Position:
                 open_calls.remove(call)
             case ModelSaid(calls=calls):
                 _refuse_open(index, open_calls)
-                position = _enter(script, position, turn_reached)
+                position = replace(_enter(script, position, turn_reached), ids=ids)
                 _compare(f"said[{index}]", entry, reply_at(script, position))
+                ids |= _ids(script, position, calls)
                 position = _after(script, position)
                 open_calls = {call.id for call in calls}
                 if len(open_calls) != len(calls) or open_calls & seen_calls:
                     raise OffCourse(f"said[{index}] uses a call id twice")
                 seen_calls |= open_calls
     _refuse_open(len(said), open_calls)
-    return _enter(script, position, turn_reached)
+    return replace(_enter(script, position, turn_reached), ids=ids)
 
 
 def step_at(script: Script, position: Position) -> Step:
@@ -121,7 +133,7 @@ def reply_at(script: Script, position: Position) -> ModelReply:
         case Say(odd=odd, chars=chars):
             return ModelReply(text=stretched(with_odd(f"{name} answers {mark}", odd), chars))
         case Tools(calls=calls):
-            requested = tuple(_requested(number, call) for number, call in enumerate(calls))
+            requested = tuple(_requested(number, call, position.ids) for number, call in enumerate(calls))
             return ModelReply(f"{name} calls {mark}", requested, stop="tool_use")
         case Cut():
             return ModelReply(text=f"{name} is cut {position.replies} {mark}", stop="max_tokens")
@@ -144,8 +156,9 @@ def input_of(arguments: Arguments) -> dict[str, Any]:
     return built
 
 
-def asked_input(asked: Asked) -> dict[str, Any]:
-    """The input of a call that waits or delegates. A sub-agent is given its whole script, and plays it."""
+def asked_input(tag: str, asked: Asked, ids: Mapping[str, str]) -> dict[str, Any]:
+    """The input of a call to one of the caller's tools. A sub-agent is given its whole script, and plays it. ``ids``:
+    of earlier calls, by tag; one that nobody made (yet) stands as its tag."""
     match asked:
         case Agent(child=child, background=background):
             return {"agent": AGENT, "prompt": to_goal(child), "background": background}
@@ -159,16 +172,32 @@ def asked_input(asked: Asked) -> dict[str, Any]:
             return {"question": with_odd(question, odd), **_limited(limit)}
         case AwaitEvent(event_kind=kind, timeout_seconds=limit):
             return {"event_kind": kind, **_limited(limit)}
+        case Shell():
+            return {"command": command_of(tag, asked), "background": True}
+        case ReadJob(shell=about) | StopJob(shell=about):
+            return {"job": ids.get(about, about)}
+        case Cron(expression=expression, prompt=prompt, zone=zone):
+            return {"expression": expression, "zone": zone, "prompt": prompt}
+        case StopCron(cron=about):
+            return {"cron": ids.get(about, about)}
 
 
 def _limited(seconds: float | None) -> dict[str, Any]:
     return {} if seconds is None else {"timeout_seconds": seconds}
 
 
-def _requested(number: int, call: Call) -> RequestedCall:
-    built = input_of(call.arguments) if call.asked is None else asked_input(call.asked)
+def _requested(number: int, call: Call, ids: Mapping[str, str]) -> RequestedCall:
+    tag = call.arguments.tag
+    built = input_of(call.arguments) if call.asked is None else asked_input(tag, call.asked, ids)
     # Numbered anew in each reply, as some providers do: the runtime must not take these ids for unique.
     return RequestedCall(call.tool, built, provider_id=f"call_{number}")
+
+
+def _ids(script: Script, position: Position, made: Sequence[CallMade]) -> dict[str, str]:
+    """The ids of the calls that were made at this position, by tag."""
+    _, step = replying_step(script, position)
+    calls = step.calls if isinstance(step, Tools) else ()
+    return {call.arguments.tag: one.id for call, one in zip(calls, made, strict=True)}
 
 
 def _enter(script: Script, position: Position, turn_reached: int) -> Position:

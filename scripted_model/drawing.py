@@ -34,14 +34,17 @@ class Planned:
 @dataclass(slots=True)
 class Drawing:
     """One task being drawn. ``notes``: the turns, from 1, during which a client says something more; ``said``: what
-    else it does, in order."""
+    else it does, in order; ``turn_leases``: from and to, how long after the rest before it a turn is begun, where that
+    matters."""
 
     task: str
     profile: Profile
     stream: Stream
     notes: list[int] = field(default_factory=list)
     said: list[Planned] = field(default_factory=list)
+    turn_leases: dict[int, tuple[float, float]] = field(default_factory=dict)
     interactive: bool = False
+    parks: bool = False
     _calls: int = 0
     _children: int = 0
 
@@ -91,7 +94,7 @@ class Drawing:
 
     def script(self, kind: str, turns: tuple[Turn, ...], think_seconds: float = 0.0) -> Script:
         """What was drawn, whole."""
-        return Script(self.task, kind, turns, self.interactive, think_seconds)
+        return Script(self.task, kind, turns, self.interactive, think_seconds, self.parks)
 
     def plan(
         self,

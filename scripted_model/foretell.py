@@ -8,28 +8,29 @@ over log and history judge that, not this module.
 
 Sub-agents are foretold like any task, from the goal in their log; what may end them early stands in the tree above
 them, which is foretold with the root.
+
+Of what works in the background the model is told what came of it, and it goes on as it would have anyway: whether a
+shell ended, was stopped or is lost with its worker changes no call and no answer, and neither does a cron table that
+fires once or ten times. Only how many turns end is not foretold then: each end that finds the task at rest begins one,
+and so does each firing. The same holds for parks: each is a rest more, and the calls and the answer stay the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
 
 from noeta.core import texts
 from noeta.core.retry import DEFAULT_MAX_ATTEMPTS
 from noeta.core.tool import MAX_ATTEMPTS
 from scripted_model.course import answer_at
+from scripted_model.foretell_calls import crons_of, foretell_call, jobs_of
 from scripted_model.foretold import Bound, Foretold, ForetoldCall, ForetoldChild, ForetoldTurn, Outcome
 from scripted_model.said_check import check_messages
 from scripted_model.script import (
     SUBTASK_DEPTH_MAX,
-    TOOLS,
-    Agent,
-    AgentGroup,
-    Asked,
     AwaitEvent,
     BadScript,
-    Call,
+    Cron,
     Cut,
     Empty,
     Fail,
@@ -38,8 +39,8 @@ from scripted_model.script import (
     Question,
     Say,
     Script,
+    Shell,
     Step,
-    Timer,
     Tools,
     calls_of,
     check,
@@ -88,7 +89,7 @@ def foretell(
     kinds = {message.kind for message in own}
     needed = [m for m in own if m.kind in ("turn", "note") or ("close" not in kinds and _is_awaited(script, m))]
     hurt, ends = not kinds.isdisjoint({"cancel", "close"}), not script.interactive
-    talks = not kinds.isdisjoint({"turn", "note", "close"}) or _is_told(script)
+    talks = not kinds.isdisjoint({"turn", "note", "close"}) or _is_told(script) or _is_woken(script)
     return _foretold(
         task.id,
         script,
@@ -98,7 +99,7 @@ def foretell(
         message_keys=tuple(m.key for m in needed if not m.may_be_refused),
         refusable_keys=tuple(m.key for m in needed if m.may_be_refused),
         own=own,
-        turns_counted=not (script.interactive and talks),
+        turns_counted=not (script.interactive and talks) and not script.parks,
         descendants=tuple(_born(script, 0, max_subtask_depth, hurt=hurt, root_ends=ends)),
     )
 
@@ -162,7 +163,9 @@ def _foretold(
     turns = tuple(_turn(script, number) for number in range(1, len(script.turns) + 1))
     last = turns[-1]
     may_delegate = max_subtask_depth is None or depth < max_subtask_depth
-    calls = tuple(_call(turn, call, own, may_delegate=may_delegate) for turn, call in calls_of(script))
+    calls = tuple(
+        foretell_call(turn, call, own, may_delegate=may_delegate, parks=script.parks) for turn, call in calls_of(script)
+    )
     return Foretold(
         task=task_id,
         kind=script.kind,
@@ -174,7 +177,7 @@ def _foretold(
         message_keys=message_keys,
         refusable_keys=refusable_keys,
         bounds=tuple(_bounds(script, calls)),
-        deaths=_deaths(script),
+        deaths=_deaths(script, calls),
         cancel_keys=(
             *(message.key for message in own if message.kind == "cancel"),
             *([child_cancel_key(task_id)] if depth and _asks_people(script) else []),
@@ -184,6 +187,9 @@ def _foretold(
         turns_counted=turns_counted,
         name=script.task,
         descendants=descendants,
+        jobs=tuple(jobs_of(script)),
+        crons=tuple(crons_of(script)),
+        may_be_parked=script.parks,
     )
 
 
@@ -205,42 +211,6 @@ def _turn(script: Script, number: int) -> ForetoldTurn:
             return ForetoldTurn(number, "failed", texts.LLM_ERROR, None)
         case Tools() as step:
             raise AssertionError(f"a checked turn does not end in {step}")
-
-
-def _call(turn: int, call: Call, own: Sequence[ScheduledMessage], *, may_delegate: bool) -> ForetoldCall:
-    if call.asked is not None:
-        return _asking(turn, call, call.asked, own, may_delegate=may_delegate)
-    spec, arguments = TOOLS[call.tool], call.arguments
-    tag, tool, through = arguments.tag, call.tool, arguments.dies_through_start
-    if not spec.dies:
-        return ForetoldCall(tag, tool, turn, "ran", is_error=spec.fails, starts=1)
-    if spec.recovers and arguments.dies == "after":
-        return ForetoldCall(tag, tool, turn, "recovered", is_error=False, starts=1)
-    if spec.retry_safe and through < MAX_ATTEMPTS:
-        return ForetoldCall(tag, tool, turn, "ran", is_error=False, starts=through + 1)
-    starts = MAX_ATTEMPTS if spec.retry_safe else 1
-    return ForetoldCall(tag, tool, turn, "unknown", is_error=True, starts=starts)
-
-
-def _asking(
-    turn: int, call: Call, asked: Asked, own: Sequence[ScheduledMessage], *, may_delegate: bool
-) -> ForetoldCall:
-    def told(source: Literal["ran", "woken"], *, is_error: bool | None) -> ForetoldCall:
-        return ForetoldCall(call.arguments.tag, call.tool, turn, source, is_error=is_error, starts=1)
-
-    match asked:
-        case Agent() | AgentGroup() if not may_delegate:
-            return told("ran", is_error=True)
-        case Agent(background=True) | Handback():
-            return told("ran", is_error=False)
-        case Agent() | AgentGroup():
-            return told("woken", is_error=all(_turn(child, 1).ends == "failed" for child in children_of(call)))
-        case Timer() | Question(timeout_seconds=None) | AwaitEvent(timeout_seconds=None):
-            return told("woken", is_error=False)
-        case Question():
-            return told("woken", is_error=None if any(m.kind == "answer" for m in own) else True)
-        case AwaitEvent(event_kind=kind):
-            return told("woken", is_error=None if any(m.event_kind == kind for m in own) else True)
 
 
 def _born(script: Script, depth: int, depth_max: int | None, *, hurt: bool, root_ends: bool) -> Iterator[ForetoldChild]:
@@ -273,6 +243,11 @@ def _is_told(script: Script) -> bool:
     return any(is_background(call) or isinstance(call.asked, Handback) for call in calls)
 
 
+def _is_woken(script: Script) -> bool:
+    """Whether something of its own may begin a turn, or join one: a background shell that ends, a cron table."""
+    return any(isinstance(call.asked, Shell | Cron) for _, call in calls_of(script))
+
+
 def _asks_people(script: Script) -> bool:
     """Whether it waits for a person for as long as it takes."""
     asked = [call.asked for _, call in calls_of(script)]
@@ -283,12 +258,10 @@ def _steps(script: Script) -> list[Step]:
     return [step for turn in script.turns for step in turn.steps]
 
 
-def _deaths(script: Script) -> int:
+def _deaths(script: Script, told: tuple[ForetoldCall, ...]) -> int:
     deaths = texts.MAX_MODEL_ATTEMPTS * sum(isinstance(step, Kill) for step in _steps(script))
-    for _, call in calls_of(script):
-        if call.asked is None:
-            starts = MAX_ATTEMPTS if TOOLS[call.tool].retry_safe else 1
-            deaths += min(call.arguments.dies_through_start, starts)
+    for (_, call), one in zip(calls_of(script), told, strict=True):
+        deaths += min(call.arguments.dies_through_start, one.starts)
     return deaths
 
 
@@ -296,7 +269,7 @@ def _bounds(script: Script, calls: tuple[ForetoldCall, ...]) -> Iterable[Bound]:
     steps = _steps(script)
     if any(isinstance(step, Kill) for step in steps):
         yield "model_attempts"
-    if any(call.starts == MAX_ATTEMPTS and call.source == "unknown" for call in calls):
+    if any(call.starts == MAX_ATTEMPTS and call.source in ("unknown", "parked") for call in calls):
         yield "tool_starts"
     if any(isinstance(step, Fail) and step.times is None and step.retryable for step in steps):
         yield "provider_attempts"

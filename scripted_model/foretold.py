@@ -13,16 +13,17 @@ Outcome = Literal["completed", "failed", "waiting", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class ForetoldCall:
-    """One call, which the log must hold exactly once. ``source`` as in ``ToolFinished``; ``starts``: how many.
+    """One call, which the log must hold exactly once. ``source`` as in ``ToolFinished``, or ``parked``: it has no
+    result of its own, a person said how to go on; ``starts``: how many.
 
-    Calls that wait or delegate journal nothing. ``is_error`` None: not foretold, because the answer and the end of the
-    time limit are both on their way.
+    Calls to the caller's tools journal nothing. ``is_error`` None: not foretold, because the answer and the end of the
+    time limit are both on their way, or a background shell may have ended before it is read or stopped.
     """
 
     tag: str
     tool: str
     turn: int
-    source: Literal["ran", "recovered", "unknown", "woken"]
+    source: Literal["ran", "recovered", "unknown", "woken", "denied", "parked"]
     is_error: bool | None
     starts: int
 
@@ -56,6 +57,30 @@ class ForetoldChild:
 
 
 @dataclass(frozen=True, slots=True)
+class ForetoldJob:
+    """A background shell that call ``tag`` starts. If nothing strikes and nothing stops it, it writes ``lines`` lines
+    and exits with ``exit_code`` (None: for ever); ``is_stopped``: a later call stops it, unless it has ended before."""
+
+    tag: str
+    turn: int
+    lines: int | None
+    exit_code: int | None
+    is_stopped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ForetoldCron:
+    """An entry of the cron table, which call ``tag`` makes; it fires at no time that its table does not name, at each
+    at most once, and only while the task rests. ``is_removed``: a later call takes it away."""
+
+    tag: str
+    turn: int
+    expression: str
+    zone: str
+    is_removed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Foretold:
     """What must be true of one task at the end.
 
@@ -72,10 +97,15 @@ class Foretold:
         close_keys: of scheduled closes: how many turns end and how the calls of the closed turn end is not foretold;
             which calls are made and the last answer are.
         may_be_cancelled: its parent may end, or be closed, while it runs.
-        turns_counted: whether exactly ``turns`` end. Messages may share a turn, or open one again.
+        turns_counted: whether exactly ``turns`` end. Messages may share a turn, or open one again; so may the end of a
+            background shell, and a cron table; and a park is a rest more.
         bounds: the retry bounds this task reaches all by itself.
         deaths: how many workers it kills if nothing else does, its sub-agents not counted.
         descendants: everybody born below it; ``children`` are its own.
+        jobs: in order: each is started once at most, and the model is told once what came of it, unless its task ended
+            first. Under faults it may be lost with its worker, or its call may end unknown, and it is not started.
+        crons: in order.
+        may_be_parked: each call whose outcome nobody can tell parks the task, which goes on when somebody says so.
     """
 
     task: str
@@ -95,6 +125,9 @@ class Foretold:
     turns_counted: bool = True
     name: str = ""
     descendants: tuple[ForetoldChild, ...] = ()
+    jobs: tuple[ForetoldJob, ...] = ()
+    crons: tuple[ForetoldCron, ...] = ()
+    may_be_parked: bool = False
 
     @property
     def calls_per_tool(self) -> dict[str, int]:

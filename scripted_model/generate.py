@@ -84,6 +84,8 @@ def _talk(
     """A turn's first message, or a note."""
     stream = draw.stream
     odd = stream.choice(POSTED_ODD) if stream.chance(0.2) else None
+    low, high = draw.turn_leases.get(turn, (0.0, 1.0)) if kind == "turn" else (0.0, 1.0)
+    lease = draw.profile.lease_seconds
     says = turn_message(turn, script.task, odd) if kind == "turn" else note_message(number, script.task, odd)
     return ScheduledMessage(
         task=script.task,
@@ -91,7 +93,7 @@ def _talk(
         kind=kind,
         turn=turn,
         text=says,
-        delay_seconds=stream.seconds(0.0, draw.profile.lease_seconds),
+        delay_seconds=stream.seconds(low * lease, high * lease),
         posts=stream.weighted(POSTS),
         may_be_refused=may_be_refused,
     )

@@ -2,7 +2,8 @@
 
 One line per effect, in one write to a file that only ever grows, one file per worker process. A killed
 process may leave its last line torn; readers count torn lines and go on. Deaths that a script asks for are
-announced in files of their own: a token names an effect and nothing else.
+announced in files of their own: a token names an effect and nothing else. So are the lines of background shells,
+which append them themselves (``jobs.py``).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ LINE_BYTES_MAX: Final = 4096
 
 EFFECTS_SUFFIX: Final = ".effects.jsonl"
 DEATHS_SUFFIX: Final = ".deaths.jsonl"
+JOBS_SUFFIX: Final = ".jobs.jsonl"
 
 
 class Effect(msgspec.Struct, frozen=True):
@@ -44,6 +46,20 @@ class Death(msgspec.Struct, frozen=True):
     task: str
     call: str
     start: int
+    worker: str
+    pid: int
+    time: float
+
+
+class JobLine(msgspec.Struct, frozen=True):
+    """A line that a background shell wrote, its ``number``-th; ``by`` whom of its tree. ``job`` is the id of the call
+    that started it, and of the job; ``time`` by the machine's clock, taken before the line was written."""
+
+    task: str
+    job: str
+    tag: str
+    by: str
+    number: int
     worker: str
     pid: int
     time: float
@@ -74,7 +90,7 @@ def token_of(task: str, call: str, start: int) -> str:
     return f"{task}:{call}:{start}"
 
 
-_L = TypeVar("_L", Effect, Death)
+_L = TypeVar("_L", Effect, Death, JobLine)
 
 
 @dataclass(slots=True)
@@ -160,24 +176,15 @@ class JournalContents:
     effects: tuple[Effect, ...]
     deaths: tuple[Death, ...]
     torn: int
+    jobs: tuple[JobLine, ...] = ()
 
 
 def read_journal(directory: Path) -> JournalContents:
     """Everything every worker wrote so far. Lines that cannot be read are counted, never guessed at."""
-    torn = 0
-    effects: list[Effect] = []
-    deaths: list[Death] = []
-    for effect in _lines(directory, EFFECTS_SUFFIX, Effect):
-        if effect is None:
-            torn += 1
-        else:
-            effects.append(effect)
-    for death in _lines(directory, DEATHS_SUFFIX, Death):
-        if death is None:
-            torn += 1
-        else:
-            deaths.append(death)
-    return JournalContents(tuple(effects), tuple(deaths), torn)
+    effects, torn_effects = _whole(_lines(directory, EFFECTS_SUFFIX, Effect))
+    deaths, torn_deaths = _whole(_lines(directory, DEATHS_SUFFIX, Death))
+    jobs, torn_jobs = _whole(_lines(directory, JOBS_SUFFIX, JobLine))
+    return JournalContents(effects, deaths, torn_effects + torn_deaths + torn_jobs, jobs)
 
 
 @dataclass(slots=True)
@@ -186,6 +193,7 @@ class JournalBook:
 
     effects: list[Effect] = field(default_factory=list)
     deaths: list[Death] = field(default_factory=list)
+    jobs: list[JobLine] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +228,13 @@ def _lines(directory: Path, suffix: str, kind: type[_L]) -> Iterator[_L | None]:
         for raw in path.read_bytes().split(b"\n"):
             if raw:
                 yield _decoded(raw, kind)
+
+
+def _whole(lines: Iterator[_L | None]) -> tuple[tuple[_L, ...], int]:
+    """The lines that can be read, and how many cannot."""
+    found = list(lines)
+    whole = tuple(line for line in found if line is not None)
+    return whole, len(found) - len(whole)
 
 
 def _decoded(raw: bytes, kind: type[_L]) -> _L | None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from noeta.core.texts import MAX_EMPTY_REPLIES, MAX_TRUNCATED_REPLIES
 from noeta.core.tool import MAX_ATTEMPTS
+from scripted_model.background_kinds import BACKGROUND_BUILDERS
 from scripted_model.drawing import Drawing
 from scripted_model.profile import Kind
 from scripted_model.script import Cut, Empty, Fail, Kill, Odd, Say, Step, Tools, Turn
@@ -132,6 +133,7 @@ BUILDERS: Final[Mapping[Kind, Callable[[Drawing], tuple[Turn, ...]]]] = MappingP
         Kind.INTERACTIVE: _interactive,
         Kind.INTERACTIVE_HURT: _interactive_hurt,
         **WAITING_BUILDERS,
+        **BACKGROUND_BUILDERS,
     }
 )
 """How each kind is drawn: the turns; what is said and whether the task is interactive stand in the drawing."""

@@ -65,6 +65,29 @@ class Kind(Enum):
     """A turn that is stopped, and a next turn all the same."""
     FLOOD = "flood"
     """Many events that nobody waits for, while it ends."""
+    JOB = "job"
+    """A background shell ends, well or badly, while the task works."""
+    JOB_WAKES = "job-wakes"
+    """One ends while the task rests between turns."""
+    JOB_OUTLIVES = "job-outlives"
+    """The task ends before its shell does."""
+    JOB_BELOW = "job-below"
+    """A sub-agent starts one and ends at once, or goes on."""
+    JOB_SEVERAL = "job-several"
+    JOB_CALLS = "job-calls"
+    """Its shell is read and stopped by later calls."""
+    KEPT = "kept"
+    """Waits for a person, a timer, an event or a child while its worker keeps the claim for a shell."""
+    CRON = "cron"
+    """Woken by its table, until that is removed. At least once, if ``cron_seconds`` are a minute or more."""
+    APPROVAL = "approval"
+    """A person approves a call, or does not."""
+    GATED = "gated"
+    """A gate denies or rewrites a call."""
+    PARKED = "parked"
+    """Work that a person decides about, if somebody's fault leaves its outcome unknown."""
+    PARKED_KILLER = "parked-killer"
+    """The same, by its own doing."""
 
 
 DEFAULT_WEIGHTS: Final[Mapping[Kind, int]] = MappingProxyType(
@@ -104,6 +127,18 @@ DEFAULT_WEIGHTS: Final[Mapping[Kind, int]] = MappingProxyType(
         Kind.CANCELLED: 5,
         Kind.CLOSED: 4,
         Kind.FLOOD: 2,
+        Kind.JOB: 4,
+        Kind.JOB_WAKES: 4,
+        Kind.JOB_OUTLIVES: 3,
+        Kind.JOB_BELOW: 3,
+        Kind.JOB_SEVERAL: 2,
+        Kind.JOB_CALLS: 3,
+        Kind.KEPT: 6,
+        Kind.CRON: 2,
+        Kind.APPROVAL: 4,
+        Kind.GATED: 2,
+        Kind.PARKED: 5,
+        Kind.PARKED_KILLER: 2,
     }
 )
 """Mostly work that takes time and can be hurt; killers are few, because each takes its neighbours along."""
@@ -115,7 +150,9 @@ class Profile:
 
     ``slow_leases``, ``think_leases`` and ``wait_leases`` (timers, and the time limits of other waits): from and to,
     in leases. ``spread_leases``: tasks become due over this span. ``huge``: long texts have about a million
-    characters instead of tens of thousands. ``group_members`` at the most, ``flood_events`` in all.
+    characters instead of tens of thousands. ``group_members`` at the most, ``flood_events`` in all. ``shell_leases``:
+    between two lines of a background shell. ``cron_seconds``: from and to, after how long a cron table is removed: it
+    knows nothing finer than minutes.
     """
 
     weights: Mapping[Kind, int] = field(default_factory=lambda: DEFAULT_WEIGHTS)
@@ -128,6 +165,8 @@ class Profile:
     wait_leases: tuple[float, float] = (0.5, 3.0)
     group_members: int = 5
     flood_events: int = 12
+    shell_leases: tuple[float, float] = (0.05, 0.3)
+    cron_seconds: tuple[float, float] = (61.0, 75.0)
 
     def __post_init__(self) -> None:
         if not 0 < self.lease_seconds <= LEASE_SECONDS_MAX:
@@ -136,11 +175,17 @@ class Profile:
             raise ValueError(f"retry_attempts: at least 2, or no failure can pass, found {self.retry_attempts}")
         if not self.weights or any(weight < 1 for weight in self.weights.values()):
             raise ValueError(f"weights: at least one kind, each at least 1, found {dict(self.weights)}")
-        for name, (low, high) in (("slow_leases", self.slow_leases), ("think_leases", self.think_leases)):
+        spans = (
+            ("slow_leases", self.slow_leases),
+            ("think_leases", self.think_leases),
+            ("cron_seconds", self.cron_seconds),
+        )
+        for name, (low, high) in spans:
             if not 0 <= low <= high:
                 raise ValueError(f"{name}: from at least 0 up to no less, found {low} to {high}")
-        if not 0 < self.wait_leases[0] <= self.wait_leases[1]:
-            raise ValueError(f"wait_leases: from above 0 up to no less, found {self.wait_leases}")
+        for name, (low, high) in (("wait_leases", self.wait_leases), ("shell_leases", self.shell_leases)):
+            if not 0 < low <= high:
+                raise ValueError(f"{name}: from above 0 up to no less, found {(low, high)}")
         if not 1 <= self.group_members <= GROUP_MEMBERS_MAX:
             raise ValueError(f"group_members: from 1 to {GROUP_MEMBERS_MAX}, found {self.group_members}")
         if self.flood_events < 1:

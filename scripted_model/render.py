@@ -14,15 +14,20 @@ from scripted_model.script import (
     Asked,
     AwaitEvent,
     Call,
+    Cron,
     Cut,
     Empty,
     Fail,
     Handback,
     Kill,
     Question,
+    ReadJob,
     Say,
     Script,
+    Shell,
     Step,
+    StopCron,
+    StopJob,
     Timer,
     Tools,
     Turn,
@@ -39,7 +44,8 @@ def render_task(task: ScriptedTask, messages: Iterable[ScheduledMessage], foreto
     """The lines that tell one task's story."""
     script = task.script
     shape = "interactive" if script.interactive else "one-shot"
-    yield f"{task.id}  {shape}, due after {task.delay_seconds:g} s, thinks {script.think_seconds:g} s"
+    parks = ", asks a person when nobody knows what a call did" if script.parks else ""
+    yield f"{task.id}  {shape}{parks}, due after {task.delay_seconds:g} s, thinks {script.think_seconds:g} s"
     said = list(messages)
     for number, turn in enumerate(script.turns, 1):
         for message in said:
@@ -114,6 +120,16 @@ def _asked(asked: Asked) -> str:
             return f"asks {_short(question)}{_limit(limit)}"
         case AwaitEvent(event_kind=kind, timeout_seconds=limit):
             return f"for {_short(kind)}{_limit(limit)}"
+        case Shell(lines=lines, every_seconds=pause, exit_code=code, stubborn=stubborn):
+            often = "for ever" if lines is None else f"{lines}x, then exits with {code}"
+            beside = ", and a stubborn grandchild beside it" if stubborn else ""
+            return f"writes a line every {pause:g} s {often}{beside}"
+        case ReadJob(shell=tag) | StopJob(shell=tag):
+            return f"of {tag}"
+        case Cron(expression=expression, zone=zone, prompt=prompt):
+            return f"at {_short(expression)} in {zone} says {_short(prompt)}"
+        case StopCron(cron=tag):
+            return f"of {tag}"
 
 
 def _limit(seconds: float | None) -> str:
@@ -132,6 +148,8 @@ def _deed(message: ScheduledMessage) -> str:
             return f"says {_short(message.text)}"
         case "answer":
             return "answers the question it waits for"
+        case "decision":
+            return f"says {_short(message.text)} to the call that waits for it"
         case "event":
             payload = msgspec.json.encode(message.payload).decode()
             return f"sends {_short(message.event_kind)} with {_short(payload)} {seen},"
@@ -151,6 +169,9 @@ def _foretold(foretold: Foretold) -> Iterator[str]:
         yield f"           unless a cancel is accepted before: then {' or '.join(_cancelled(foretold))}"
     if foretold.descendants:
         yield f"           sub-agents born: {', '.join(child.name for child in foretold.descendants)}"
+    if foretold.jobs or foretold.crons:
+        names = [one.tag for one in foretold.jobs] + [one.tag for one in foretold.crons]
+        yield f"           goes on in the background: {', '.join(names)}"
     if foretold.bounds or foretold.deaths:
         bounds = ", ".join(foretold.bounds) or "none"
         yield f"           by itself kills {foretold.deaths} workers, reaches bounds: {bounds}"

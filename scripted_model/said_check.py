@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from scripted_model.script import Asked, AwaitEvent, Question, Say, Script, Tools
+from noeta.core.texts import APPROVE
+from scripted_model.script import ASKS_A_PERSON, AwaitEvent, Call, Question, Say, Script, Tools
 from scripted_model.workload import ScheduledMessage
 
 
@@ -25,7 +26,7 @@ def check_messages(script: Script, messages: Sequence[ScheduledMessage]) -> None
     _check_closes(script, messages)
     left = deque(message for message in messages if message.kind != "note")
     brought: set[str] = set()
-    carried: list[Asked] = []
+    carried: list[Call] = []
     for number, _ in enumerate(script.turns, 1):
         waits = [*carried, *_waits_of(script, number)]
         carried = []
@@ -43,14 +44,21 @@ def check_messages(script: Script, messages: Sequence[ScheduledMessage]) -> None
             left.popleft()
 
 
-def _waits_of(script: Script, number: int) -> list[Asked]:
-    """What a turn waits for that a client may bring, in order."""
+def _waits_of(script: Script, number: int) -> list[Call]:
+    """The calls of a turn that wait for what a client may bring, in order."""
     calls = [call for step in script.turns[number - 1].steps if isinstance(step, Tools) for call in step.calls]
-    return [call.asked for call in calls if isinstance(call.asked, Question | AwaitEvent)]
+    return [call for call in calls if isinstance(call.asked, Question | AwaitEvent) or _is_decided(call)]
 
 
-def _bring(task: str, wait: Asked, left: deque[ScheduledMessage], brought: set[str]) -> bool:
+def _is_decided(call: Call) -> bool:
+    return call.arguments.gate in ASKS_A_PERSON
+
+
+def _bring(task: str, call: Call, left: deque[ScheduledMessage], brought: set[str]) -> bool:
     """Say what ends this wait; False: the task is cancelled first, or closed, and the rest is of no interest."""
+    if _is_decided(call):
+        return _decide(task, call, left, brought)
+    wait = call.asked
     assert isinstance(wait, Question | AwaitEvent)
     if wait.timeout_seconds is not None:
         # It ends by itself; its answer may find it, and is used up then.
@@ -70,6 +78,22 @@ def _bring(task: str, wait: Asked, left: deque[ScheduledMessage], brought: set[s
             brought.add(message.event_kind)
         if message.kind == "answer" and isinstance(wait, Question):
             return True
+    return True
+
+
+def _decide(task: str, call: Call, left: deque[ScheduledMessage], brought: set[str]) -> bool:
+    """Approve this call, or refuse it, as its script has it."""
+    while left and left[0].kind == "event":
+        brought.add(left.popleft().event_kind)
+    if left and left[0].kind == "cancel":
+        return False
+    if left and left[0].kind == "close":
+        return True
+    if not left or left[0].kind != "decision":
+        raise ValueError(f"{task}: nobody decides about {call.arguments.tag}, in the order of the waits")
+    decision = left.popleft()
+    if (decision.text == APPROVE) != (call.arguments.gate != "refuse"):
+        raise ValueError(f"{decision.key}: the script of {call.arguments.tag} says {call.arguments.gate!r}")
     return True
 
 

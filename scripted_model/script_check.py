@@ -9,6 +9,7 @@ from typing import Final
 
 from noeta.core import limits
 from noeta.core.texts import MAX_EMPTY_REPLIES, MAX_TRUNCATED_REPLIES
+from scripted_model.background_check import check_background
 from scripted_model.steps import (
     TOOL_OF,
     TOOLS,
@@ -19,15 +20,20 @@ from scripted_model.steps import (
     AwaitEvent,
     BadScript,
     Call,
+    Cron,
     Cut,
     Empty,
     Fail,
     Handback,
     Kill,
     Question,
+    ReadJob,
     Say,
     Script,
+    Shell,
     Step,
+    StopCron,
+    StopJob,
     Timer,
     Tools,
     Turn,
@@ -46,7 +52,7 @@ SUBTASK_DEPTH_MAX: Final = 3
 """How deep the scripts may delegate: an engine with another budget bears other children than foretold."""
 
 TURN_WORD: Final = "turn "
-"""How a client's message begins that starts a turn: no report may be taken for one."""
+"""How a client's message begins that starts a turn: no report, and no cron's prompt, may be taken for one."""
 
 
 def check(script: Script) -> None:
@@ -56,6 +62,7 @@ def check(script: Script) -> None:
         BadScript: names the turn, the step and the rule.
     """
     _check_own(script)
+    check_background(script, "", is_child=False)
     tree = list(tree_of(script))
     for child in tree[1:]:
         _check_child(child)
@@ -74,6 +81,7 @@ def _check_child(script: Script) -> None:
     if script.interactive:
         raise BadScript(f"{where}: nobody talks to a sub-agent, so it is not interactive")
     _check_own(script, f"{where}, ")
+    check_background(script, f"{where}, ", is_child=True)
     if any(isinstance(step, Kill) for turn in script.turns for step in turn.steps):
         raise BadScript(f"{where}: a model call that kills names its task in the journal, a sub-agent's has no id yet")
     for _, call in calls_of(script):
@@ -187,6 +195,13 @@ def _check_asking(where: str, call: Call, asked: Asked) -> None:
             if len(kind) > limits.NAME_CHARS_MAX:
                 raise BadScript(f"{where}: an event kind has at most {limits.NAME_CHARS_MAX} characters")
             _check_span(f"{where}, timeout_seconds", limit)
+        case Shell(every_seconds=seconds):
+            _check_span(f"{where}, every_seconds", seconds)
+        case Cron(prompt=prompt):
+            if not prompt or prompt.startswith(TURN_WORD):
+                raise BadScript(f"{where}: a prompt is not empty and starts no turn, found {prompt!r}")
+        case ReadJob() | StopJob() | StopCron():
+            pass
 
 
 def _check_span(where: str, seconds: float | None) -> None:

@@ -1,4 +1,4 @@
-"""What a script is made of: turns of steps, calls to tools, and what a call to a tool that waits or delegates asks.
+"""What a script is made of: turns of steps, calls to tools, and what a call to one of the caller's tools asks.
 
 Plain data. What may stand together is said in ``script_check``; how it travels, in ``script``.
 """
@@ -59,13 +59,22 @@ TOOLS: Final = MappingProxyType(
 """Every tool of this package, by name. All write one journal line per start."""
 
 
+Gating = Literal["deny", "rewrite", "approve", "approve_rewritten", "refuse"]
+"""What the scripted gate says of a call: it denies or rewrites it, or asks a person, who then approves it (as it is, or
+as the gate rewrote it) or refuses it. People say the same of every call of a task."""
+
+ASKS_A_PERSON: Final[frozenset[Gating]] = frozenset({"approve", "approve_rewritten", "refuse"})
+REWRITES: Final[frozenset[Gating]] = frozenset({"rewrite", "approve_rewritten"})
+
+
 class Arguments(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a call asks of its tool.
 
     ``tag`` names the call in log and journal, once in the whole workload. ``seconds``: how long ``slow``
     tools wait. ``dies_through_start``: a killer dies at its starts up to this one, ``dies`` its journal line.
     ``chars``: how long the output is. ``odd``: the model adds such a ``text`` to the input, and the output
-    holds it too.
+    holds it too. ``gate``: what comes of the call before its first start, see ``Gating``; a gate that rewrites it sets
+    ``rewritten``.
     """
 
     tag: str
@@ -75,6 +84,8 @@ class Arguments(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
     chars: int = 0
     odd: Odd | None = None
     text: str | None = None
+    gate: Gating | None = None
+    rewritten: bool = False
 
 
 # -- what the tools that wait and delegate are asked for: the caller's tools, not this package's --------------------
@@ -123,7 +134,44 @@ class AwaitEvent(msgspec.Struct, frozen=True, omit_defaults=True, tag="event", t
     timeout_seconds: float | None = None
 
 
-Asked = Agent | AgentGroup | Handback | Timer | Question | AwaitEvent
+class Shell(msgspec.Struct, frozen=True, omit_defaults=True, tag="shell", tag_field="asks"):
+    """Start a shell in the background, which writes ``lines`` lines into the journal (None: for ever), each
+    ``every_seconds`` after the one before, and then exits with ``exit_code``. ``stubborn``: a grandchild in a session
+    of its own, which ignores SIGTERM, writes beside it for ever. See ``jobs.py`` for the command."""
+
+    lines: int | None
+    every_seconds: float
+    exit_code: int = 0
+    stubborn: bool = False
+
+
+class ReadJob(msgspec.Struct, frozen=True, tag="read_job", tag_field="asks"):
+    """Read what a background shell has written. ``shell``: the tag of the call that started it."""
+
+    shell: str
+
+
+class StopJob(msgspec.Struct, frozen=True, tag="stop_job", tag_field="asks"):
+    """Stop a background shell. ``shell``: the tag of the call that started it."""
+
+    shell: str
+
+
+class Cron(msgspec.Struct, frozen=True, omit_defaults=True, tag="cron", tag_field="asks"):
+    """Be woken whenever this table is due, while the task rests between turns, until the entry is removed."""
+
+    expression: str
+    prompt: str
+    zone: str = "UTC"
+
+
+class StopCron(msgspec.Struct, frozen=True, tag="stop_cron", tag_field="asks"):
+    """Remove an entry of the cron table. ``cron``: the tag of the call that made it."""
+
+    cron: str
+
+
+Asked = Agent | AgentGroup | Handback | Timer | Question | AwaitEvent | Shell | ReadJob | StopJob | Cron | StopCron
 
 TOOL_OF: Final = MappingProxyType(
     {
@@ -133,6 +181,11 @@ TOOL_OF: Final = MappingProxyType(
         Timer: "ScheduleWakeup",
         Question: "AskUser",
         AwaitEvent: "WaitForEvent",
+        Shell: "Bash",
+        ReadJob: "BashOutput",
+        StopJob: "KillBash",
+        Cron: "CronCreate",
+        StopCron: "CronDelete",
     }
 )
 """The names of the caller's tools."""
@@ -202,13 +255,15 @@ class Turn(msgspec.Struct, frozen=True):
 
 class Script(msgspec.Struct, frozen=True, omit_defaults=True):
     """A whole task. Interactive ones have a turn per ``turn n:`` message, others one. ``think_seconds``: how
-    long each model call takes. ``task``: the task's id; of a sub-agent, whose id the runtime derives, a name."""
+    long each model call takes. ``task``: the task's id; of a sub-agent, whose id the runtime derives, a name.
+    ``parks``: of a call whose outcome nobody can tell, a person is asked how to go on; otherwise the model is told."""
 
     task: str
     kind: str
     turns: tuple[Turn, ...]
     interactive: bool = False
     think_seconds: float = 0.0
+    parks: bool = False
 
 
 def ends_turn(step: Step) -> bool:
@@ -248,6 +303,15 @@ def tree_of(script: Script) -> Iterator[Script]:
     for _, call in calls_of(script):
         for child in children_of(call):
             yield from tree_of(child)
+
+
+def referred(asked: Asked | None) -> str | None:
+    """The tag of the earlier call that a call is about; None: it is about none."""
+    match asked:
+        case ReadJob(shell=tag) | StopJob(shell=tag) | StopCron(cron=tag):
+            return tag
+        case _:
+            return None
 
 
 def is_background(call: Call) -> bool:

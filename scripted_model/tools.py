@@ -16,7 +16,7 @@ from noeta.core.codec import escape_text
 from noeta.core.tool import StepCancelled, ToolContext, ToolFlags, ToolResult
 from scripted_model.dying import Die, die_for_certain, kill_own_process
 from scripted_model.journal import Journal, token_of
-from scripted_model.script import TOOLS, Arguments, ToolSpec
+from scripted_model.script import REWRITES, TOOLS, Arguments, ToolSpec
 from scripted_model.words import ODD_TEXTS, stretched, with_odd
 
 
@@ -25,7 +25,7 @@ class ScriptedFailure(Exception):
 
 
 class InputDamaged(Exception):
-    """The input is not what the model wrote; raised before any effect."""
+    """The input is not what the model wrote, or not what the gate made of it; raised before any effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +102,12 @@ def read_input(input: Any) -> Arguments:
     expected = None if arguments.odd is None else escape_text(ODD_TEXTS[arguments.odd])
     if arguments.text != expected:
         raise InputDamaged(f"{arguments.tag}: expected the text {expected!r}, found {arguments.text!r}")
+    if arguments.rewritten != (arguments.gate in REWRITES):
+        raise InputDamaged(f"{arguments.tag}: the gate says {arguments.gate!r}, found rewritten: {arguments.rewritten}")
     return arguments
 
 
 def output_of(tool: str, arguments: Arguments) -> str:
     """What a call answers; odd texts are not escaped here: that is the runtime's edge."""
-    return stretched(with_odd(f"{tool} {arguments.tag} done", arguments.odd), arguments.chars)
+    done = f"{tool} {arguments.tag} done" + (", as the gate rewrote it" if arguments.rewritten else "")
+    return stretched(with_odd(done, arguments.odd), arguments.chars)

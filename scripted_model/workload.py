@@ -15,6 +15,7 @@ import msgspec
 from noeta.core import codec
 from noeta.core.ids import sha256_text
 from noeta.core.task import Status
+from noeta.core.texts import APPROVE
 from noeta.core.wake import (
     CANCEL,
     CLOSE,
@@ -32,7 +33,16 @@ from scripted_model.words import POSTED_ODD, with_odd
 QUESTION_PREFIX: Final = "question:"
 """How the handle of a question begins; the task and the call that ask follow."""
 
-MessageKind = Literal["turn", "note", "answer", "event", "cancel", "close"]
+APPROVAL_PREFIX: Final = "approval:"
+"""How the handle begins under which a person says whether a call may start; the task and the call follow."""
+
+REFUSAL: Final = "no, leave it"
+"""What is said to a call that is not approved."""
+
+GO_ON: Final = "go on: nobody knows what it did"
+"""What is said to a task that is parked."""
+
+MessageKind = Literal["turn", "note", "answer", "decision", "event", "cancel", "close"]
 
 
 class Row(Protocol):
@@ -43,6 +53,9 @@ class Row(Protocol):
 
     @property
     def wake_on(self) -> WakeCondition | None: ...
+
+    @property
+    def last_seq(self) -> int: ...
 
 
 class ScriptedTask(msgspec.Struct, frozen=True):
@@ -70,6 +83,7 @@ class ScheduledMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     * ``note``: belongs to turn ``turn``, is posted while the task runs (or waits already) and changes nothing.
     * ``answer``: to the question that the task waits for when it is posted. The question's handle is in the row
       (``post_for``), so that key and text are known only then.
+    * ``decision``: whether the call that waits for that when it is posted may start; otherwise like an answer.
     * ``event``: of ``event_kind``, with ``payload``, which may be null.
     * ``cancel``: ends the task. ``close``: stops the turn of an interactive task.
 
@@ -93,14 +107,15 @@ class ScheduledMessage(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def key(self) -> str:
-        """The dedupe key, the same for every post of this message. Of an answer only a name: see ``post_for``."""
+        """The dedupe key, the same for every post of this message. Of an answer or a decision only a name: see
+        ``post_for``."""
         name = f"{self.task}/{self.number}"
         match self.kind:
             case "turn" | "note":
                 return f"human:{NEXT_GOAL}:{name}"
             case "event":
                 return f"event:{self.event_kind}:{name}"
-            case "answer" | "cancel" | "close":
+            case "answer" | "decision" | "cancel" | "close":
                 return f"{self.kind}:{name}"
 
     @property
@@ -108,7 +123,7 @@ class ScheduledMessage(msgspec.Struct, frozen=True, omit_defaults=True):
         """What is posted.
 
         Raises:
-            ValueError: it is an answer, whose handle stands in the row: ``post_for`` reads it.
+            ValueError: it is an answer or a decision, whose handle stands in the row: ``post_for`` reads it.
         """
         match self.kind:
             case "turn" | "note":
@@ -117,15 +132,18 @@ class ScheduledMessage(msgspec.Struct, frozen=True, omit_defaults=True):
                 return ExternalEvent(self.event_kind, self.payload)
             case "cancel" | "close":
                 return ControlReceived(CANCEL if self.kind == "cancel" else CLOSE, self.text)
-            case "answer":
+            case "answer" | "decision":
                 raise ValueError(f"{self.key}: the handle of a question stands in the row that waits for it")
 
     def post_for(self, row: Row) -> tuple[Item, str] | None:
-        """What is posted to a task with this row, and under which key; None: an answer that nobody waits for (any
-        more), which is passed over."""
+        """What is posted to a task with this row, and under which key; None: an answer or a decision that nobody waits
+        for (any more), which is passed over."""
+        if self.kind == "decision":
+            asked = _asked_of(row, APPROVAL_PREFIX)
+            return None if asked is None else _decision_on(asked.handle, self.text)
         if self.kind != "answer":
             return self.item, self.key
-        question = _question_of(row)
+        question = _asked_of(row, QUESTION_PREFIX)
         return None if question is None else _answer_to(question.handle)
 
 
@@ -177,7 +195,7 @@ def is_due(message: ScheduledMessage, row: Row, earlier: Iterable[ScheduledMessa
         case "turn":
             # Or for what only a message before this one could bring, which somebody else has posted then.
             return _waits_for_client(row) and not _has_limit(row)
-        case "answer":
+        case "answer" | "decision":
             return _waits_for_client(row)
         case "event" if message.when == "waiting":
             return _waits_for_client(row)
@@ -198,9 +216,13 @@ def answer_for(row: Row) -> tuple[Item, str] | None:
     For every descendant of a task of the workload: their ids are not known beforehand, so that nobody could schedule
     what is said to them. Item and key are functions of the handle, so that several clients, or one again, are one;
     a scheduled ``answer`` is the same, too. A question with a time limit is left to it. About one sub-agent in four is
-    not answered but cancelled, under ``child_cancel_key``: its parent goes on all the same.
+    not answered but cancelled, under ``child_cancel_key``: its parent goes on all the same. A call that waits for an
+    approval gets it.
     """
-    question = _question_of(row)
+    asked = _asked_of(row, APPROVAL_PREFIX)
+    if asked is not None:
+        return _decision_on(asked.handle, APPROVE)
+    question = _asked_of(row, QUESTION_PREFIX)
     if question is None or question.timeout_at is not None:
         return None
     task, _, _ = question.handle.removeprefix(QUESTION_PREFIX).rpartition(":")
@@ -220,10 +242,27 @@ def _answer_to(handle: str) -> tuple[HumanResponseReceived, str]:
     return HumanResponseReceived(handle, with_odd(f"the answer is {digest[:16]}", odd)), f"human:{handle}:answer"
 
 
-def _question_of(row: Row) -> HumanResponseReceived | None:
+def go_on_for(task: str, row: Row) -> tuple[Item, str] | None:
+    """What is said to a one-shot task that is parked, and its key; None if it is not.
+
+    Such a task waits for its next goal then, and at no other time. It may be parked more than once: the key names the
+    length of its log, so that several clients, or one again, are one, and each park is answered.
+    """
+    wake_on = row.wake_on
+    if row.status is not Status.SUSPENDED or wake_on != HumanResponseReceived(NEXT_GOAL):
+        return None
+    return HumanResponseReceived(NEXT_GOAL, GO_ON), f"human:{NEXT_GOAL}:{task}/goes-on/{row.last_seq}"
+
+
+def _decision_on(handle: str, text: str) -> tuple[HumanResponseReceived, str]:
+    return HumanResponseReceived(handle, text), f"human:{handle}:decision"
+
+
+def _asked_of(row: Row, prefix: str) -> HumanResponseReceived | None:
+    """What a person is asked under such a handle."""
     wake_on = row.wake_on
     if row.status is Status.SUSPENDED and isinstance(wake_on, HumanResponseReceived):
-        return wake_on if wake_on.handle.startswith(QUESTION_PREFIX) else None
+        return wake_on if wake_on.handle.startswith(prefix) else None
     return None
 
 
@@ -232,4 +271,11 @@ def _waits_for_client(row: Row) -> bool:
 
 
 def _has_limit(row: Row) -> bool:
-    return isinstance(row.wake_on, HumanResponseReceived | ExternalEvent) and row.wake_on.timeout_at is not None
+    """Whether its wait ends by itself. A rest between turns does not: what its cron table begins is a turn, too."""
+    match row.wake_on:
+        case HumanResponseReceived(handle=handle, timeout_at=timeout_at):
+            return timeout_at is not None and handle != NEXT_GOAL
+        case ExternalEvent(timeout_at=timeout_at):
+            return timeout_at is not None
+        case _:
+            return False

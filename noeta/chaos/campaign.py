@@ -52,6 +52,24 @@ WAITING: Final = (
 """The second table: messages taken and refused, children, groups, timers, wakes delivered again to another worker,
 cancels by what the task was doing, and commits that were cut: landed, and not landed."""
 
+BACKGROUND: Final = (
+    ("jobs ended", 11, ("job-ended",)),
+    ("lost", 5, ("job-lost",)),
+    ("stopped", 8, ("job-stopped",)),
+    ("kept", 5, ("kept-resumed",)),
+    ("over", 5, ("kept-taken-over",)),
+    ("released", 9, ("kept-released",)),
+    ("crons", 6, ("cron-fired",)),
+    ("approved", 9, ("approval-given",)),
+    ("not", 4, ("approval-refused",)),
+    ("parked", 7, ("parked",)),
+    ("typed", 6, ("resumed-from-park",)),
+    ("redriven", 9, ("redriven-under-park",)),
+)
+"""The third table: how jobs ended; kept claims that were resumed by their owner, taken over, and released by a worker
+that stopped; occurrences of cron tables; approvals given and refused; attempts parked, gone on with by a message, and
+driven again without one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -74,7 +92,7 @@ def run_campaign(base: Asked, seeds: Sequence[int], site: Site, *, is_ci: bool) 
         if was_interrupted(ended):
             break
     code, lines = verdict_of(rows, STORM.required_together)
-    for line in (*table(rows), "", *waiting_table(rows), "", *lines):
+    for line in (*table(rows), "", *counts_table(rows, WAITING), "", *counts_table(rows, BACKGROUND), "", *lines):
         print(line)
     sys.stdout.flush()
     return code
@@ -115,12 +133,12 @@ def table(rows: Iterable[Row]) -> Iterator[str]:
         yield "  ".join(f"{cell:>{width}}" for cell, (_, width) in zip(row.cells, COLUMNS, strict=False))
 
 
-def waiting_table(rows: Iterable[Row]) -> Iterator[str]:
-    """A line for each run: what its tasks waited for, and what ended it."""
-    yield "  ".join([f"{'seed':>11}", *(f"{name:>{width}}" for name, width, _ in WAITING)])
+def counts_table(rows: Iterable[Row], columns: Sequence[tuple[str, int, tuple[str, ...]]]) -> Iterator[str]:
+    """A line for each run: how often the situations of each column were seen."""
+    yield "  ".join([f"{'seed':>11}", *(f"{name:>{width}}" for name, width, _ in columns)])
     for row in rows:
-        counts = (sum(row.situations.get(one, 0) for one in names) for _, _, names in WAITING)
-        cells = (f"{count:>{width}}" for count, (_, width, _) in zip(counts, WAITING, strict=True))
+        counts = (sum(row.situations.get(one, 0) for one in names) for _, _, names in columns)
+        cells = (f"{count:>{width}}" for count, (_, width, _) in zip(counts, columns, strict=True))
         yield "  ".join([f"{row.cells[0]:>11}", *cells])
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,7 +20,7 @@ from noeta.core.errors import CommitUnknown, NoetaError, StoreUnavailable
 from noeta.core.store import Store
 from noeta.core.wake import Item
 from scripted_model import ScheduledMessage
-from scripted_model.workload import answer_for, is_due
+from scripted_model.workload import answer_for, go_on_for, is_due
 
 LOOK_SECONDS: Final = 0.05
 RETRY_SECONDS: Final = 0.2
@@ -63,7 +63,10 @@ class Told:
 
 
 class Clients:
-    """Threads that say what the workload schedules. Each task is talked to by one of them, in order."""
+    """Threads that say what the workload schedules. Each task is talked to by one of them, in order.
+
+    One more answers what nobody could schedule: sub-agents that ask, and tasks of ``one_shot`` that are parked.
+    """
 
     def __init__(
         self,
@@ -72,9 +75,11 @@ class Clients:
         board: Board,
         history: History,
         *,
+        one_shot: Collection[str] = (),
         threads: int = 2,
     ) -> None:
         self.told = Told()
+        self._one_shot = frozenset(one_shot)
         self._store, self._board, self._history = store, board, history
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -126,11 +131,15 @@ class Clients:
             self._stop.wait(LOOK_SECONDS)
 
     def _answer(self) -> None:
-        """Answer every sub-agent that asks, once."""
+        """Answer every sub-agent that asks, and every one-shot task that is parked, once."""
         answered: set[str] = set()
         while not self._stop.wait(LOOK_SECONDS):
             for task, seen in self._board.all().items():
-                answer = answer_for(seen.sample) if "." in task else None
+                answer = None
+                if "." in task:
+                    answer = answer_for(seen.sample)
+                elif task in self._one_shot:
+                    answer = go_on_for(task, seen.sample)
                 if answer is None or answer[1] in answered or self._stop.is_set():
                     continue
                 try:

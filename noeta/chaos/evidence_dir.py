@@ -13,8 +13,10 @@ readers count torn lines and go on (`evidence_reader.py`).
     faults.jsonl    the faults that struck, with the claims that the struck processes held
     cuts.jsonl      commits whose connection the proxy cut, with what became of each by the server's answer
     rows.jsonl      task rows, whenever the sampler saw one changed
+    locks.jsonl     looks at the locks of the workers' sessions, of a store that is a server
     attempts/       what each worker asked of the store, a file a process
-    journal/        side effects and announced deaths, a file a process; journal.jsonl is all of them together
+    journal/        side effects, announced deaths and lines of background shells, a file a process; journal.jsonl is
+                    all of them together
     log.jsonl       every task's log; finals.jsonl: every task's row at the end of it
     results.json, explain.md, report.html
     workers/*.log   what each worker said
@@ -40,6 +42,7 @@ SEED_CHARS_MAX: Final = 40
 
 RUN, SCHEDULE, WORKLOAD, RESULTS = "run.json", "schedule.json", "workload.json", "results.json"
 HISTORY, FAULTS, CUTS, ROWS = "history.jsonl", "faults.jsonl", "cuts.jsonl", "rows.jsonl"
+LOCKS = "locks.jsonl"
 LOG, FINALS, JOURNAL = "log.jsonl", "finals.jsonl", "journal.jsonl"
 EXPLAIN, REPORT = "explain.md", "report.html"
 

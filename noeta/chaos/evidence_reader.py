@@ -21,6 +21,7 @@ from invariants import (
     FaultSeen,
     FinalRow,
     Foretold,
+    JobLine,
     JournalLine,
     Kin,
     LogEntry,
@@ -34,16 +35,20 @@ from invariants import (
 from invariants.evidence import STUCK_AFTER
 from invariants.kinship import birth_of, kin_of
 from noeta.chaos.born import as_foretold, foretold_child
-from noeta.chaos.evidence_dir import FAULTS, FINALS, HISTORY, LOG, ROWS, RUN, WORKLOAD, LogLine, RunDir
+from noeta.chaos.evidence_dir import FAULTS, FINALS, HISTORY, LOCKS, LOG, ROWS, RUN, WORKLOAD, LogLine, RunDir
 from noeta.chaos.history import HistoryLine, OpAnswered, OpSent
+from noeta.chaos.job_lines import first_and_last
 from noeta.chaos.line_index import LineIndex
+from noeta.chaos.locks import LockLook, read_looks
 from noeta.chaos.nemesis.record import read_faults
 from noeta.chaos.recording import posted
 from noeta.core import codec
 from noeta.core.events import TaskCreated
 from noeta.core.ids import micros, sha256_text
 from noeta.plugins import waiting_tools
-from scripted_model.journal import EFFECTS_SUFFIX, Effect
+from noeta.plugins.cron import CronCreate, CronDelete, CronList
+from noeta.plugins.shell import shell_tools
+from scripted_model.journal import EFFECTS_SUFFIX, JOBS_SUFFIX, Effect
 from scripted_model.script import SUBTASK_DEPTH_MAX, TOOLS
 
 T = TypeVar("T")
@@ -83,6 +88,7 @@ class DirEvidence:
         """What holds for the whole run."""
         facts = self.dir.read_json(RUN) or {}
         drained: dict[str, Any] = facts.get("drain") or {}
+        looks, _ = self._looks
         return RunFacts(
             faults=tuple(self.faults()),
             tools=tool_kinds(),
@@ -96,6 +102,9 @@ class DirEvidence:
             lease=micros((facts.get("config") or {}).get("lease_seconds") or 0.0),
             keeps_claims=False,
             depth_max=SUBTASK_DEPTH_MAX,
+            lock_looks=tuple(look.at for look in looks),
+            locks=tuple(lock for look in looks for lock in look.held),
+            statement_timeout=micros((facts.get("locks") or {}).get("statement_timeout_seconds") or 0.0),
         )
 
     def faults(self) -> Iterator[FaultSeen]:
@@ -110,7 +119,7 @@ class DirEvidence:
         """
         named = set(self._finals.tasks())
         if self._is_whole:
-            for index in (self._log, self._rows, self._journal, self._attempts, self._history):
+            for index in (self._log, self._rows, self._journal, self._job_lines, self._attempts, self._history):
                 named.update(index.tasks())
         return (self.of(task) for task in sorted(named))
 
@@ -129,6 +138,7 @@ class DirEvidence:
             journal=tuple(journal_line(effect) for effect in _each(self._journal.of(task), _effects)),
             sent=tuple(sent_posts(history)),
             foretold=self.foretold.get(task) or self._foretold_child(task, log),
+            job_lines=self._job_lines_of(task),
         )
 
     @cached_property
@@ -166,8 +176,11 @@ class DirEvidence:
     @property
     def torn(self) -> int:
         """Lines that could not be read, in all files."""
-        indexes = (self._log, self._finals, self._rows, self._journal, self._attempts, self._history)
-        return sum(index.torn for index in indexes)
+        indexes = (
+            *(self._log, self._finals, self._rows, self._journal),
+            *(self._job_lines, self._attempts, self._history),
+        )
+        return sum(index.torn for index in indexes) + self._looks[1]
 
     @property
     def journal_lines(self) -> int:
@@ -203,11 +216,26 @@ class DirEvidence:
         return LineIndex(sorted(self.dir.journal.glob(f"*{EFFECTS_SUFFIX}")))
 
     @cached_property
+    def _job_lines(self) -> LineIndex:
+        return LineIndex(sorted(self.dir.journal.glob(f"*{JOBS_SUFFIX}")))
+
+    @cached_property
+    def _looks(self) -> tuple[list[LockLook], int]:
+        return read_looks(self.dir.path(LOCKS))
+
+    @cached_property
     def _attempts(self) -> LineIndex:
         return LineIndex(sorted(self.dir.attempts.glob("*.jsonl")))
 
     def _log_of(self, task: str) -> Iterator[LogEntry]:
         return (log_entry(line) for line in _each(self._log.of(task), _log_lines))
+
+    def _job_lines_of(self, task: str) -> tuple[JobLine, ...]:
+        return tuple(first_and_last(self._job_lines.of(task), self._clock_error))
+
+    @cached_property
+    def _clock_error(self) -> int:
+        return micros((self.dir.read_json(RUN) or {}).get("clock_error_seconds") or 0.0)
 
     def _attempts_of(self, task: str) -> tuple[Attempt, ...]:
         """The attempts in the order in which they were sent, the answered form replacing the sent one."""
@@ -240,8 +268,10 @@ def tool_kinds() -> dict[str, ToolKind]:
 
 
 def waiting_kinds() -> Iterator[ToolKind]:
-    """The tools that come with noeta: they do nothing by themselves, so that there is nothing to journal."""
-    for name, tool in waiting_tools().items():
+    """The tools that come with noeta: they do nothing by themselves, so that there is nothing to journal. What a
+    background shell does is told by its lines, not by the call that asked for it."""
+    crons = {tool.name: tool for tool in (CronCreate(), CronDelete(), CronList())}
+    for name, tool in {**waiting_tools(), **shell_tools(), **crons}.items():
         yield ToolKind(name, tool.flags.retry_safe, journals=False, timer_field=TIMER_FIELDS.get(name))
 
 

@@ -14,6 +14,7 @@ import select
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -38,11 +39,15 @@ from noeta.chaos.spoiled import SpoiledStore
 from noeta.core import ids
 from noeta.core.errors import BadInput
 from noeta.core.retry import RetryPolicy
+from noeta.core.tool import Tool
 from noeta.plugins import waiting_tools
+from noeta.plugins.cron import CronCreate, CronDelete, CronList
+from noeta.plugins.shell import Bash, shell_tools
 from noeta.runtime.app import WorkerApp
 from noeta.runtime.threads import ThreadWorld
-from scripted_model.app import make_engine
-from scripted_model.journal import FileJournal
+from scripted_model.app import engine_for, make_engine
+from scripted_model.jobs import JournalledShell
+from scripted_model.journal import JOBS_SUFFIX, FileJournal
 
 PR_SET_PDEATHSIG: Final = 1
 RETRY_SPREAD: Final = 16
@@ -65,16 +70,24 @@ def make() -> WorkerApp:
     engine = make_engine(
         FileJournal(Path(config.journal), config.process, clock=world.wall),
         retry=RetryPolicy(config.retry_attempts, first, first * RETRY_SPREAD),
-        more_tools=waiting_tools().values(),
+        more_tools=callers_tools(config),
     )
     sink = FileSink(Path(config.attempts) / f"{config.stem}.jsonl")
     return WorkerApp(
-        resolve=lambda task: engine,
+        resolve=lambda task: engine_for(task, engine),
         world=world,
         around=lambda store: RecordingStore(
             SpoiledStore(store, world), sink, process=config.process, clock=lambda: ids.micros(world.wall())
         ),
     )
+
+
+def callers_tools(config: WorkerConfig) -> Iterator[Tool]:
+    """The tools that come with noeta. The shells of this process write their lines to a file of the journal."""
+    lines = Path(config.journal) / f"{config.process}{JOBS_SUFFIX}"
+    shells: dict[str, Tool] = dict(shell_tools())
+    shells[Bash.name] = JournalledShell(shells[Bash.name], str(lines), config.process)
+    yield from (*waiting_tools().values(), *shells.values(), CronCreate(), CronDelete(), CronList())
 
 
 def read_config(path: str) -> WorkerConfig:

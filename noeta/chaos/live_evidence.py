@@ -37,6 +37,7 @@ LIVE_LAWS: Final[tuple[Law, ...]] = tuple(
         "same-request",
         "children-once",
         "timers-once",
+        "jobs-told-once",
         "bounded",
         "never-stuck",
         "waiting-is-free",

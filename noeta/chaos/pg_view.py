@@ -1,8 +1,4 @@
-"""What the harness reads of a Postgres schema past the store: small columns, in short statements, locking nothing.
-
-A session of its own, read-only, never through the proxy: whatever is done to the workers' connections, these
-answers come from the server itself.
-"""
+"""What the harness reads of a Postgres schema past the store: small columns, in short statements, locking nothing."""
 
 from __future__ import annotations
 
@@ -10,20 +6,17 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
-import psycopg
 from psycopg import sql
 
 from invariants.evidence import FinalRow, Sample
 from invariants.kinship import ORDER_KEY
 from noeta.chaos.board import Seen
-from noeta.chaos.store_view import ViewUnavailable
+from noeta.chaos.pg_session import PgSession
 from noeta.core import codec
 from noeta.core.store import LogPage
 from noeta.core.task import Status
 
 PAGE_ROWS: Final = 500
-STATEMENT_SECONDS_MAX: Final = 5
-CONNECT_SECONDS_MAX: Final = 3
 
 _ROWS: Final = """
 SELECT t.id, t.queue, t.status, t.kept, t.epoch, t.worker, t.token, t.last_seq, t.inbox_seq, t.wake_on::text,
@@ -43,13 +36,11 @@ _CLOCK: Final = "SELECT {schema}.clock()"
 
 
 class PgView:
-    """Implements ``StoreView``: one read-only session; connects when it is first asked, and again after an error."""
+    """Implements ``StoreView``, in a session of its own."""
 
     def __init__(self, dsn: str, schema: str, name: str = "noeta harness") -> None:
-        self._dsn = dsn
         self._schema = sql.Identifier(schema)
-        self._name = name
-        self._session: psycopg.Connection[Any] | None = None
+        self._session = PgSession(dsn, name)
 
     def rows(self, leave_out: Sequence[str] = ()) -> tuple[list[Seen], int]:
         found: list[Seen] = []
@@ -80,9 +71,7 @@ class PgView:
         )
 
     def close(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            session.close()
+        self._session.close()
 
     def __enter__(self) -> Self:
         return self
@@ -93,30 +82,7 @@ class PgView:
         self.close()
 
     def _ask(self, statement: str, values: list[Any]) -> list[Any]:
-        try:
-            if self._session is None or self._session.closed:
-                self._session = self._connect()
-            return self._session.execute(sql.SQL(statement).format(schema=self._schema), values).fetchall()
-        except psycopg.Error as error:
-            self.close()
-            raise ViewUnavailable(f"{type(error).__name__}: {error}".strip()) from error
-
-    def _connect(self) -> psycopg.Connection[Any]:
-        options = (
-            f"-c default_transaction_read_only=on -c statement_timeout={STATEMENT_SECONDS_MAX}s "
-            r"-c default_transaction_isolation=read\ committed -c client_encoding=UTF8"
-        )
-        given = psycopg.conninfo.conninfo_to_dict(self._dsn)
-        merged = f"{given.get('options') or ''} {options}".strip()
-        return psycopg.connect(
-            self._dsn,
-            options=merged,
-            autocommit=True,
-            application_name=self._name,
-            connect_timeout=CONNECT_SECONDS_MAX,
-            keepalives_idle=5,
-            tcp_user_timeout=(STATEMENT_SECONDS_MAX + 1) * 1000,
-        )
+        return self._session.ask(sql.SQL(statement).format(schema=self._schema), values)
 
 
 def _seen(row: Any) -> Seen:

@@ -24,6 +24,7 @@ KILLERS: Final = (
     Kind.KILLER_RECOVERABLE,
     Kind.KILLER_MODEL,
     Kind.INTERACTIVE_HURT,
+    Kind.PARKED_KILLER,
 )
 """Kinds that kill workers by themselves: there in every workload, in no reserve. In an order of
 their own: draws go through weights in order, and a set's order changes with the hash seed."""
@@ -61,6 +62,17 @@ STORM_WEIGHTS: Final[Mapping[Kind, int]] = MappingProxyType(
         Kind.CANCELLED: 6,
         Kind.CLOSED: 3,
         Kind.FLOOD: 1,
+        Kind.JOB: 5,
+        Kind.JOB_WAKES: 5,
+        Kind.JOB_OUTLIVES: 2,
+        Kind.JOB_BELOW: 2,
+        Kind.JOB_SEVERAL: 2,
+        Kind.JOB_CALLS: 3,
+        Kind.KEPT: 8,
+        Kind.CRON: 4,
+        Kind.APPROVAL: 5,
+        Kind.GATED: 2,
+        Kind.PARKED: 6,
     }
 )
 """Mostly work inside slow tools: what is struck there must be recovered by the tool's own promise. A storm over
@@ -81,6 +93,7 @@ class StormProfile:
     full_tasks: int = 40
     slow_leases: tuple[float, float] = (0.4, 3.0)
     think_leases: tuple[float, float] = (0.0, 0.03)
+    cron_seconds: tuple[float, float] = (10.0, 35.0)
     weights: Mapping[Kind, int] = field(default_factory=lambda: STORM_WEIGHTS)
 
     def required_of(self, seconds: float, tasks: int) -> Mapping[str, int]:
@@ -97,6 +110,7 @@ class StormProfile:
             slow_leases=self.slow_leases,
             think_leases=self.think_leases,
             spread_leases=self.spread_leases,
+            cron_seconds=self.cron_seconds,
         )
         base = workload(seed, tasks, drawn)
         spare = max(1, round(RESERVE_SHARE * tasks))
@@ -155,6 +169,28 @@ SIM_REQUIRED: Final[Mapping[str, int]] = MappingProxyType(
             "cancel-refused",
             "closed-and-reopened",
             "depth-refused",
+            "job-ended",
+            "job-failed",
+            "job-stopped",
+            "job-killed",
+            "job-lost",
+            "job-lost-after-freeze",
+            "job-of-a-child",
+            "job-woke-its-task",
+            "kept-resumed",
+            "kept-taken-over",
+            "kept-released",
+            "cron-fired",
+            "cron-caught-up",
+            "approval-given",
+            "approval-refused",
+            "approval-given-after-takeover",
+            "approval-refused-after-takeover",
+            "denied-by-gate",
+            "call-rewritten",
+            "parked",
+            "resumed-from-park",
+            "redriven-under-park",
         ),
         1,
     )
@@ -187,6 +223,16 @@ PAIRS_REQUIRED: Final[Mapping[str, int]] = MappingProxyType(
             "event-received",
             "early-wake-kept",
             "cancelled-while-running",
+            "job-stopped",
+            "job-lost",
+            "job-lost-after-freeze",
+            "kept-resumed",
+            "kept-taken-over",
+            "kept-released",
+            "approval-refused",
+            "approval-refused-after-takeover",
+            "parked",
+            "resumed-from-park",
         ),
         1,
     )
@@ -196,10 +242,16 @@ PAIRS_REQUIRED: Final[Mapping[str, int]] = MappingProxyType(
 SWEEP_FULL_SEEDS: Final = 1_000
 """A sweep of so many seeds is asked for ``SWEEP_REQUIRED``."""
 
-SWEEP_REQUIRED: Final[Mapping[str, int]] = MappingProxyType(
-    {name: least for name, least in SIM_REQUIRED.items() if name != "answer-lost"}
+RARE: Final = frozenset(
+    {"answer-lost", "job-killed", "kept-taken-over", "cron-caught-up", "approval-refused-after-takeover"}
 )
-"""A worker killed with its append on the way is left to exhaustion: chance meets it once in hundreds of seeds."""
+"""Left to exhaustion: chance meets each of them once in hundreds of seeds, such as a worker that is killed with its
+append on the way, or one that is away for several occurrences of a cron table."""
+
+SWEEP_REQUIRED: Final[Mapping[str, int]] = MappingProxyType(
+    {name: least for name, least in SIM_REQUIRED.items() if name not in RARE}
+)
+"""What a sweep of so many seeds must show."""
 
 STORM: Final = StormProfile(
     name="storm",
@@ -222,6 +274,8 @@ STORM: Final = StormProfile(
             "question-answered": 1,
             "commit-cut-landed": 1,
             "commit-cut-not-landed": 1,
+            "job-ended": 1,
+            "job-lost": 1,
         }
     ),
     required_together=MappingProxyType(
@@ -249,6 +303,22 @@ STORM: Final = StormProfile(
             "cancel-cascaded": 1,
             "closed-and-reopened": 1,
             "depth-refused": 1,
+            "job-failed": 1,
+            "job-stopped": 1,
+            "job-lost-after-freeze": 1,
+            "job-of-a-child": 1,
+            "job-woke-its-task": 1,
+            "kept-resumed": 1,
+            "kept-taken-over": 1,
+            "kept-released": 1,
+            "cron-fired": 1,
+            "approval-given": 1,
+            "approval-refused": 1,
+            "denied-by-gate": 1,
+            "call-rewritten": 1,
+            "parked": 1,
+            "resumed-from-park": 1,
+            "redriven-under-park": 1,
         }
     ),
 )

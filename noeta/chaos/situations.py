@@ -8,11 +8,12 @@ must occur is data (`profiles.py`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from invariants import Answer, FaultSeen, Kin, TaskEvidence, Verb
+from invariants import Answer, FaultSeen, Kin, LogEntry, TaskEvidence, Verb
+from noeta.chaos.background_situations import BACKGROUND, at_rest, count_background
 from noeta.chaos.waiting_situations import WAITING, count_waiting
 from noeta.core import texts
 from noeta.core.events import (
@@ -22,7 +23,6 @@ from noeta.core.events import (
     ModelReplied,
     StepAttemptAbandoned,
     TaskFailed,
-    TaskSuspended,
     TaskWoken,
     ToolFinished,
     ToolStarted,
@@ -64,6 +64,7 @@ SITUATIONS: Final[Mapping[str, str]] = MappingProxyType(
         "commit-cut-landed": "a connection was cut once its commit had landed, before the answer",
         "commit-cut-not-landed": "a connection was cut before its commit, which wrote nothing",
         **WAITING,
+        **BACKGROUND,
     }
 )
 """Every situation that is counted, and what it means."""
@@ -95,11 +96,12 @@ def count_cuts(cuts: Mapping[str, int]) -> Counter[str]:
 
 
 def count_situations(
-    task: TaskEvidence, faults: Iterable[FaultSeen] = (), kin: Mapping[str, Kin] = MappingProxyType({})
+    task: TaskEvidence, faults: Sequence[FaultSeen] = (), kin: Mapping[str, Kin] = MappingProxyType({})
 ) -> Counter[str]:
     """The situations of one task. ``kin``: its family."""
     counts = _of_log(task)
     counts.update(count_waiting(task, kin))
+    counts.update(count_background(task, faults))
     counts.update(_of_attempts(task, {fault.process for fault in faults if fault.kind.startswith("pause")}))
     for one in task.sent:
         if one.outcome == "repeat":
@@ -174,9 +176,11 @@ def _takeovers(task: TaskEvidence) -> int:
         if attempt.verb in (Verb.RELEASE, Verb.FAIL) and attempt.answer in (Answer.OK, Answer.UNKNOWN, None)
     }
     found = 0
+    rests: LogEntry | None = None
     for before, entry in zip(task.log, task.log[1:], strict=False):
+        rests = at_rest(before, rests)
         if entry.epoch > before.epoch > 0 and before.epoch not in gave_back:
-            found += not isinstance(before.event, TaskSuspended | Ending)
+            found += rests is None and not isinstance(before.event, Ending)
     return found
 
 

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from noeta.backends.open import DEFAULT_STATEMENT_TIMEOUT
 from noeta.chaos.asked import Asked
 from noeta.chaos.board import Board
 from noeta.chaos.clients import Clients
@@ -22,10 +23,11 @@ from noeta.chaos.cluster import Cluster
 from noeta.chaos.collect import collect
 from noeta.chaos.config import Config
 from noeta.chaos.drain import Drain, Drained, DrainLimits
-from noeta.chaos.evidence_dir import CUTS, FAULTS, FINALS, HISTORY, LOG, ROWS, RUN, RunDir
+from noeta.chaos.evidence_dir import CUTS, FAULTS, FINALS, HISTORY, LOCKS, LOG, ROWS, RUN, RunDir
 from noeta.chaos.history import History
 from noeta.chaos.interrupt import Interrupts
 from noeta.chaos.load import Loader, LoadPlan
+from noeta.chaos.locks import LockSampler
 from noeta.chaos.nemesis import Nemesis
 from noeta.chaos.plan import Plan, make_plan
 from noeta.chaos.progress import Progress
@@ -34,6 +36,7 @@ from noeta.chaos.reaper import Reapers
 from noeta.chaos.report import first_line
 from noeta.chaos.sampler import Sampler
 from noeta.chaos.sites import Ground, Opening, Site
+from noeta.chaos.store_clock import clock_error
 from noeta.chaos.store_view import ViewUnavailable
 from noeta.chaos.storm_facts import facts_of
 from noeta.chaos.versions import commit, versions
@@ -109,6 +112,7 @@ class Storm:
         rows = stack.enter_context(self._closing(ROWS))
         sampler = Sampler(ground.view("sampler"), self._board, rows)
         stack.callback(sampler.stop)
+        locks = self._lock_sampler(stack, ground)
         history = History(stack.enter_context(self._closing(HISTORY)))
         cluster = stack.enter_context(
             self._killing(Cluster(config, reapers, mutant=self._asked.mutant, address_of=ground.worker_address))
@@ -138,11 +142,16 @@ class Storm:
         loader = Loader(store, load, self._board, history, wants_more=lambda: not nemesis.quotas_met)
         stack.callback(loader.abandon)
         messages = (*plan.workload.messages, *plan.reserve.messages)
-        clients = Clients(store, messages, self._board, history)
+        one_shot = [task.id for task in (*load.tasks, *load.reserve) if not task.interactive]
+        clients = Clients(store, messages, self._board, history, one_shot=one_shot)
         stack.callback(clients.stop)
         try:
             with self._timed("load"):
                 sampler.start()
+                if locks is not None:
+                    locks.start()
+                with ground.view("clock") as view:
+                    self._dir.update_run(clock_error_seconds=clock_error(view))
                 loader.load_start()
                 clients.start()
                 cluster.start()
@@ -250,6 +259,19 @@ class Storm:
         self._dir.collect_journal()
 
     # -- helpers -------------------------------------------------------------------------------------------
+
+    def _lock_sampler(self, stack: ExitStack, ground: Ground) -> LockSampler | None:
+        """Who looks at the locks of the workers' sessions, where they have any; it ends with the storm. What is needed
+        to judge what it sees stands in ``run.json``."""
+        locks = ground.lock_view()
+        if locks is None:
+            self._dir.update_run(locks=None)
+            return None
+        # The workers are started without a timeout of their own.
+        self._dir.update_run(locks={"statement_timeout_seconds": DEFAULT_STATEMENT_TIMEOUT})
+        found = LockSampler(locks, stack.enter_context(self._closing(LOCKS)))
+        stack.callback(found.stop)
+        return found
 
     def _standing(self, clients: Clients) -> str:
         counts = self._board.counts()

@@ -10,12 +10,24 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
-from invariants import LAWS, Answer, FaultSeen, Law, Report, RunFacts, TaskEvidence, Verb, Verdict, check_all
+from invariants import (
+    LAWS,
+    SERVER_LAWS,
+    Answer,
+    FaultSeen,
+    Law,
+    Report,
+    RunFacts,
+    TaskEvidence,
+    Verb,
+    Verdict,
+    check_all,
+)
 from noeta.chaos.evidence_dir import CUTS, RUN, RunDir
 from noeta.chaos.evidence_reader import DirEvidence
 from noeta.chaos.proxy import read_cuts, sum_of
@@ -25,12 +37,13 @@ from noeta.chaos.storm_facts import StormFacts
 HARNESS_ERROR: Final = 3
 BAD_USAGE: Final = 64
 INTERRUPTED: Final = 130
+NO_SERVER: Final = "this store has no server that could hold a lock for a worker"
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """What a run is judged to be. ``doubts``: why it is not valid although no law was broken; ``crash``: the
-    traceback of the judging itself."""
+    traceback of the judging itself; ``not_asked``: laws that do not speak of such a run, and why."""
 
     verdict: Verdict
     doubts: tuple[str, ...]
@@ -41,6 +54,7 @@ class Judgement:
     storm: StormFacts | None
     run: Mapping[str, Any]
     crash: str | None = None
+    not_asked: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
@@ -55,6 +69,7 @@ class Judgement:
             "seed": self.run.get("seed"),
             "doubts": list(self.doubts),
             "laws": self.report.as_dict()["laws"],
+            "not_asked": dict(self.not_asked),
             "tasks": self.report.tasks,
             "situations": dict(self.situations),
             "figures": dict(self.figures),
@@ -94,9 +109,10 @@ def judge(run_dir: RunDir, laws: Sequence[Law] = LAWS, *, required: Mapping[str,
     """
     evidence = DirEvidence(run_dir)
     seen = _Counting(evidence, Counter(), Counter())
-    report = check_all(seen, laws)
-    seen.situations.update(count_cuts(sum_of(read_cuts(run_dir.path(CUTS)))))
     run = run_dir.read_json(RUN) or {}
+    not_asked = {law.key: NO_SERVER for law in laws if law.key in SERVER_LAWS and run.get("locks", ...) is None}
+    report = check_all(seen, [law for law in laws if law.key not in not_asked])
+    seen.situations.update(count_cuts(sum_of(read_cuts(run_dir.path(CUTS)))))
     storm = _storm_facts(run)
     figures = {**seen.figures, "torn lines": evidence.torn, "journal lines": evidence.journal_lines}
     must = dict(run.get("required") or {}) if required is None else required
@@ -113,7 +129,16 @@ def judge(run_dir: RunDir, laws: Sequence[Law] = LAWS, *, required: Mapping[str,
     broken = report.verdict is Verdict.INVALID
     verdict = Verdict.INVALID if broken else Verdict.UNKNOWN if doubts else Verdict.VALID
     return Judgement(
-        verdict, tuple(doubts), report, dict(seen.situations), figures, evidence.run, storm, run, seen.crash
+        verdict,
+        tuple(doubts),
+        report,
+        dict(seen.situations),
+        figures,
+        evidence.run,
+        storm,
+        run,
+        seen.crash,
+        not_asked,
     )
 
 

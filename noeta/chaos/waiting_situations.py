@@ -25,6 +25,7 @@ from noeta.core.events import (
     ToolFinished,
     ToolParked,
 )
+from noeta.core.gates import approval_handle
 from noeta.core.task import Status
 from noeta.core.wake import (
     NEXT_GOAL,
@@ -72,6 +73,7 @@ WAITING: Final[Mapping[str, str]] = MappingProxyType(
 
 _TOO_DEEP: Final = texts.TOO_DEEP.rpartition("}")[2]
 _HANDBACK: Final = texts.HANDBACK.partition("{report}")[0]
+_APPROVAL: Final = approval_handle("", "").partition(":")[0]
 _CLOSED: Final = "closed"
 
 
@@ -131,11 +133,12 @@ def _of_wake(waits: LogEntry, woken: TaskWoken, early: _EarlyItems) -> Counter[s
     event = woken.event
     match event:
         case _ if timed_out(event):
-            counts["wait-timed-out"] += 1
+            # A rest between turns ends so when the cron table is due, which is no limit of a wait.
+            counts["wait-timed-out"] += not (isinstance(event, HumanResponseReceived) and event.handle == NEXT_GOAL)
         case TimerFired():
             counts["timer-fired"] += 1
         case HumanResponseReceived(handle=handle):
-            counts["question-answered"] += handle != NEXT_GOAL
+            counts["question-answered"] += handle != NEXT_GOAL and not handle.startswith(_APPROVAL)
             stopped = isinstance(waits.event, TaskSuspended) and waits.event.reason.startswith(_CLOSED)
             counts["closed-and-reopened"] += stopped and handle == NEXT_GOAL
         case ExternalEvent():

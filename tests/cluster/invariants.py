@@ -21,10 +21,12 @@ STORM_LAWS: Final = (
     "effect-at-most-once",
     "calls-pair",
     "same-request",
+    "jobs-told-once",
     "children-once",
     "timers-once",
     "bounded",
     "never-stuck",
     "waiting-is-free",
+    "frozen-holds-nothing",
 )
 """By key, in the order of the report."""

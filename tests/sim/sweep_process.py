@@ -18,12 +18,14 @@ from noeta.chaos.sim.executors import begin_worker, open_executor
 from noeta.chaos.sim.sweep import record_path, sweep
 from noeta.chaos.sim.sweep_plan import Plan
 from noeta.core.runner import calls
+from noeta.core.runner.calls import Undecided
 
 JOBS = 2
 
 
-def recover_nothing(engine: object, world: object, held: object, state: object, call: object) -> None:
+def recover_nothing(engine: object, world: object, held: object, state: object, call: object) -> Undecided:
     """A planted ``recover_call``, with which every interrupted tool call is simply run again."""
+    return Undecided.RUN_AGAIN
 
 
 def plant() -> None:

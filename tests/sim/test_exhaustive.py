@@ -49,7 +49,7 @@ def test_every_strike_at_every_point_is_survived(name: str) -> None:
 
 
 def test_every_law_has_something_to_see_in_the_set() -> None:
-    cases = [CASES[name] for name in ("plain", "interactive", "timer", "agent")]
+    cases = [CASES[name] for name in ("plain", "interactive", "timer", "agent", "job-ends")]
     found = search(cases, [MODES["say"], MODES["unknown_landed"]])
 
     assert found.unseen_laws == []
@@ -57,7 +57,7 @@ def test_every_law_has_something_to_see_in_the_set() -> None:
 
 
 def test_a_required_situation_that_never_occurred_leaves_the_whole_set_unknown() -> None:
-    cases = [CASES[name] for name in ("plain", "interactive", "timer", "agent")]
+    cases = [CASES[name] for name in ("plain", "interactive", "timer", "agent", "job-ends")]
     found = search(cases, [MODES["say"], MODES["unknown_landed"]])
 
     assert found.unseen_laws == []
@@ -86,7 +86,7 @@ def test_an_execution_that_does_not_repeat_ends_the_search(monkeypatch: pytest.M
 
 
 def test_the_set_kills_at_every_point_that_a_process_of_this_version_passes() -> None:
-    names = ("plain", "slow", "unresolved", "killer-plain-after", "noted-late", "interactive-short")
+    names = ("plain", "slow", "unresolved", "killer-plain-after", "noted-late", "interactive-short", "kept-timer")
     found = search([CASES[name] for name in names], [MODES[mode] for mode in KILLS])
 
     never = {point for point in REGISTERED if point not in found.killed_at}

@@ -28,6 +28,7 @@ from noeta.core.fold import CallState, TaskState
 from noeta.core.ids import sha256_text
 from noeta.core.model import ModelRequest
 from noeta.core.runner import calls
+from noeta.core.runner.calls import Undecided
 from noeta.core.runner.desk import Desk
 from noeta.core.runner.outcome import Recorded, finished
 from noeta.core.runner.runner import Runner
@@ -46,11 +47,11 @@ def tool_started_after_the_tool(patch: pytest.MonkeyPatch) -> None:
         self._desk.flush(Continue())
         self._record(recorded)
 
-    patch.setattr(Runner, "_start_call", start_call)
+    patch.setattr(Runner, "_run_call", start_call)
 
 
 def every_tool_is_run_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(calls, "recover_call", lambda engine, world, held, state, call: None)
+    patch.setattr(calls, "recover_call", lambda engine, world, held, state, call: Undecided.RUN_AGAIN)
 
 
 def an_interrupted_call_is_not_looked_up(patch: pytest.MonkeyPatch) -> None:
@@ -165,8 +166,8 @@ PLANTED = (
     planted(a_model_call_is_asked_for_ever, 26, "bounded", "comes-to-an-end"),
     planted(a_model_call_is_given_up_at_once, 100, "script-finished"),
     planted(a_request_is_not_built_from_the_log_alone, 100, "same-request"),
-    planted(the_store_has_no_fence, 120, "one-writer"),
-    planted(the_fence_forgets_the_lease, 120, "one-writer"),
+    planted(the_store_has_no_fence, 140, "one-writer"),
+    planted(the_fence_forgets_the_lease, 140, "one-writer"),
     planted(a_claim_keeps_the_epoch, 100, "epochs-rise"),
     planted(an_item_stays_unread_after_its_take, 26, "taken-once"),
     planted(suspending_does_not_look_at_the_inbox, 900, "never-stuck"),

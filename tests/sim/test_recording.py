@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -223,6 +224,20 @@ def test_posts_wakes_and_releases_are_recorded(bench: Bench) -> None:
     assert (wake.verb, wake.answer_seq) == (Verb.WAKE, 2)
     assert (release.verb, release.answer) == (Verb.RELEASE, Answer.OK)
     assert len({one.id for one in bench.sink.attempts}) == len(bench.sink.attempts)
+
+
+def test_an_owner_that_goes_on_with_a_kept_task_is_recorded_with_its_fence(bench: Bench) -> None:
+    claim = bench.claimed()
+    wait = ExternalEvent("rain")
+    bench.store.append(claim, 1, Commit((TaskSuspended(wait),), Suspend(wait, keep=True)))
+    bench.store.resume(claim)
+    with pytest.raises(Conflict):
+        bench.store.resume(replace(claim, token="other"))
+
+    resumed, refused = bench.sink.attempts[-2:]
+    assert (resumed.verb, resumed.answer) == (Verb.RESUME, Answer.OK)
+    assert (resumed.epoch, resumed.token, resumed.hashes) == (claim.epoch, claim.token, ())
+    assert (refused.verb, refused.answer, refused.token) == (Verb.RESUME, Answer.CONFLICT, "other")
 
 
 def test_reads_are_not_recorded(bench: Bench) -> None:

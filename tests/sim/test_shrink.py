@@ -32,7 +32,7 @@ from noeta.chaos.sim.shrink_order import size_of, strikes_in
 from noeta.chaos.sim.shrink_passes import strictly
 from noeta.chaos.sim.shrink_scripts import edits, is_playable, renamed
 from noeta.chaos.sim.shrink_state import read_state, state_beside
-from noeta.chaos.sim.story import story
+from noeta.chaos.sim.story import STRIKES_SHOWN, story
 from noeta.chaos.sim.watch import Watched, watch
 from noeta.core.errors import BadInput
 from noeta.core.texts import MAX_MODEL_ATTEMPTS
@@ -47,7 +47,7 @@ Plant = Callable[[str], None]
 
 change = msgspec.structs.replace
 
-LEASE_BUG, LEASE_SEED = "no-lease-check", 144
+LEASE_BUG, LEASE_SEED = "no-lease-check", 180
 """A bug in a method of the memory store, and a seed that shows it with two tasks and three workers."""
 
 PROBE_SECONDS = 60.0
@@ -377,10 +377,10 @@ def test_a_story_names_players_faults_and_promise_in_fifteen_lines(failing: Resu
 
     text = "\n".join(lines)
     assert len(lines) <= LINES_MAX
-    assert lines[0].startswith("Played: 2 agent tasks on 3 workers, 4 messages by a client, 3 faults")
+    assert lines[0].startswith("Played: 2 agent tasks on 3 workers, 1 message by a client, 6 faults")
     assert "one-writer is broken: " in text
     assert LAWS_BY_KEY["one-writer"].statement in text
-    assert text.count("  ! ") == 3
+    assert text.count("  ! ") == STRIKES_SHOWN
     assert "22:13" not in text
     times = [float(line.split()[0]) for line in lines if line.startswith("  ") and line.split()[1] == "s"]
     assert times == sorted(times)

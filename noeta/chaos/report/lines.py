@@ -94,6 +94,12 @@ def summary(judgement: Judgement) -> Iterator[str]:
         f"posted, {taken} taken ({seen.get('message-taken-running', 0)} while running)"
     )
     yield (
+        f"jobs:   {seen.get('job-ended', 0)} ended, {seen.get('job-lost', 0)} lost, {seen.get('job-stopped', 0)} "
+        f"stopped; kept claims: {seen.get('kept-resumed', 0)} resumed, {seen.get('kept-taken-over', 0)} taken over; "
+        f"{seen.get('cron-fired', 0)} cron firings; approvals: {seen.get('approval-given', 0)} given, "
+        f"{seen.get('approval-refused', 0)} refused; {seen.get('parked', 0)} attempts parked"
+    )
+    yield (
         f"fence:  {seen.get('append-refused', 0)} appends refused, {seen.get('append-refused-after-pause', 0)} of "
         f"resumed workers; {seen.get('renewal-lost', 0)} renewals lost; {seen.get('commit-unknown-landed', 0)} unknown "
         f"commits landed, {seen.get('commit-unknown-not-landed', 0)} did not"
@@ -143,3 +149,5 @@ def _laws(judgement: Judgement) -> Iterator[str]:
     for one in judgement.report.laws:
         extra = "" if one.verdict is Verdict.VALID else f"  {one.why()}"
         yield f"law:    {one.law.key:<{width}}  {one.verdict.value:<7}  saw {one.seen}{extra}"
+    for key, why in judgement.not_asked.items():
+        yield f"law:    {key:<{width}}  not asked: {why}"

@@ -32,6 +32,7 @@ from noeta.core.tool import Recovers, Tool, ToolContext, ToolFlags, ToolOutcome
 from noeta.runtime.app import WorkerApp
 from noeta.testing.crash_app import CrashApp, Say
 from noeta.testing.crash_outcome import Outcome, outcome_of
+from scripted_model.journal import JournalBook
 from scripted_model.workload import ScheduledMessage
 
 _NOETA: Final = Path(noeta.__file__).parent
@@ -103,6 +104,7 @@ class UserCast:
     name: str
     crash_app: CrashApp
     outcome: Outcome | None = None
+    book: JournalBook = field(default_factory=JournalBook)
     _tools: dict[str, ToolKind] = field(default_factory=dict)
     _runs: list[JournalLine] = field(default_factory=list)
 

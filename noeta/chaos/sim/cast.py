@@ -21,8 +21,10 @@ from noeta.core.retry import RetryPolicy
 from noeta.core.runner import Engine
 from noeta.core.store import NewTask, Store
 from noeta.plugins import waiting_tools
+from noeta.plugins.cron import CronCreate, CronDelete
+from noeta.plugins.shell import shell_tools
 from noeta.runtime.app import WorkerApp
-from scripted_model.app import make_engine
+from scripted_model.app import engine_for, make_engine
 from scripted_model.journal import Effect, JournalBook, MemoryJournal
 from scripted_model.workload import AGENT, ScheduledMessage
 
@@ -43,6 +45,11 @@ class Cast(Protocol):
     @property
     def tools(self) -> Mapping[str, ToolKind]:
         """What the laws must know of the tools."""
+        ...
+
+    @property
+    def book(self) -> JournalBook:
+        """Where tools and background shells write."""
         ...
 
     def new_tasks(self) -> Sequence[NewTask]:
@@ -105,7 +112,7 @@ class ScriptedCast:
             retry=RetryPolicy(max_attempts=RETRY_ATTEMPTS),
             die=die,
             pause=lambda seconds: world.event().wait(seconds),
-            more_tools=waiting_tools().values(),
+            more_tools=(*waiting_tools().values(), *shell_tools().values(), CronCreate(), CronDelete()),
         )
         return WorkerApp(lambda task: self._resolve(task, engine))
 
@@ -122,7 +129,7 @@ class ScriptedCast:
         if self._unresolved[task.task_id] < self.case.unresolved:
             self._unresolved[task.task_id] += 1
             raise NotResolved(f"there is no engine for {task.task_id} yet")
-        return engine
+        return engine_for(task, engine)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from noeta.chaos.sim.scripts import LEASE_SECONDS
 from noeta.chaos.sim.server import Server
 from noeta.chaos.sim.world import SimWorld
 from noeta.core.store import NewTask
+from noeta.core.task import TaskRow
 from noeta.core.wake import Item
-from scripted_model.workload import ScheduledMessage, answer_for, is_due
+from scripted_model.workload import ScheduledMessage, answer_for, go_on_for, is_due
 
 REPEAT_SECONDS: Final = LEASE_SECONDS / 2
 """When a message is posted once more: longer than a turn that nothing disturbs."""
@@ -31,6 +32,7 @@ class Client:
         self._process = process
         self._server = server
         self._tasks = tuple(cast.new_tasks())
+        self._own = {task.id: task for task in self._tasks}
         self._messages = tuple(cast.messages)
         self._world = SimWorld(process)
         self._sink = MemorySink()
@@ -48,14 +50,14 @@ class Client:
 
     @property
     def done(self) -> bool:
-        """Whether it has said everything, and nobody below asks."""
-        return self._ended == len(self._tasks) and not self._asked_below()
+        """Whether it has said everything, and nobody waits for words that are not scheduled."""
+        return self._ended == len(self._tasks) and not self._asked_unforeseen()
 
     def start(self) -> None:
         """Begin with every task."""
         for task in self._tasks:
             self._process.start(f"of {task.id}", lambda task=task: self._attend(task))  # type: ignore[misc]
-        self._process.start("of those below", self._answer_those_below)
+        self._process.start("of those below", self._answer_unforeseen)
 
     @property
     def may_say(self) -> bool:
@@ -124,19 +126,26 @@ class Client:
         posted = self._store.post(task, item, key)
         self.sent.append(sent_of(task, key, item, posted, self._server.now))
 
-    def _answer_those_below(self) -> None:
-        """What sub-agents ask is answered as soon as they wait for it: nobody knows them beforehand."""
+    def _answer_unforeseen(self) -> None:
+        """What sub-agents ask is answered as soon as they wait for it: nobody knows them beforehand. So is a task that
+        is parked: nobody knows when."""
         while True:
             changed = self._world.event()
             self._server.watch(changed)
-            for task, item, key in self._asked_below():
+            for task, item, key in self._asked_unforeseen():
                 self._world.point("post.before", task=task)
                 self._post_item(task, item, key)
                 self._world.point("post.after", task=task)
             changed.wait()
 
-    def _asked_below(self) -> list[tuple[str, Item, str]]:
-        """The questions of sub-agents that wait for an answer, with it and its key."""
-        own = {task.id for task in self._tasks}
-        answers = [(row.id, answer_for(row)) for row in self._server.rows() if row.id not in own]
-        return [(task, *answer) for task, answer in answers if answer is not None]
+    def _asked_unforeseen(self) -> list[tuple[str, Item, str]]:
+        """The questions of sub-agents that wait for an answer, with it and its key, and the tasks that are parked, with
+        what lets them go on."""
+        found = [(row.id, self._unforeseen(row)) for row in self._server.rows()]
+        return [(task, *answer) for task, answer in found if answer is not None]
+
+    def _unforeseen(self, row: TaskRow) -> tuple[Item, str] | None:
+        task = self._own.get(row.id)
+        if task is None:
+            return answer_for(row)
+        return None if task.interactive else go_on_for(row.id, row)

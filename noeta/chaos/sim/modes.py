@@ -20,6 +20,9 @@ SLOW_SECONDS: Final = 1.5 * LEASE_SECONDS
 IN_FLIGHT_SECONDS: Final = 0.6 * LEASE_SECONDS
 """How long an append travels while its sender is killed: renewals come in between."""
 
+OUTAGE_SECONDS: Final = 200.0
+"""In which a table that is due every minute is due three times, or four."""
+
 IN_FLIGHT_POINTS: Final = 6
 STOPPED_POINTS: Final = 25
 """Within so many points a stopped worker has given its task back."""
@@ -133,6 +136,12 @@ _MODES: Final = (
         only=frozenset({"plain", "slow"}),
         within=STOPPED_POINTS,
     ),
+    Mode(
+        "outage",
+        "SIGKILL, and nobody there for three minutes",
+        lambda n: Strike(Kind.KILL, n, respawn=OUTAGE_SECONDS),
+        only=frozenset({"cron-outage"}),
+    ),
     Mode("kill_client", "SIGKILL of the client", lambda n: Strike(Kind.KILL, n), client=True),
     Mode("say", "a message comes", lambda n: Strike(Kind.SAY, n)),
 )
@@ -140,7 +149,7 @@ _MODES: Final = (
 CALM: Final = "calm"
 """The mode of an execution without a strike."""
 
-KILLS: Final = frozenset({"kill", "kill_adopted", "replaced", "in_flight", "kill_stopped", "kill_client"})
+KILLS: Final = frozenset({"kill", "kill_adopted", "replaced", "in_flight", "kill_stopped", "outage", "kill_client"})
 """The modes in which a process dies at once."""
 
 MODES: Final = MappingProxyType({mode.name: mode for mode in _MODES})

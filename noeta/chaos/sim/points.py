@@ -30,8 +30,16 @@ SPAWN: Final = "spawn"
 WORLD_POINTS: Final = (WAIT, WAIT_ANY, SPAWN)
 """The yield points that are not named by the code under test, and that no real process has."""
 
-REGISTERED: Final = (*STORE_POINTS, *CODE_POINTS, *WORLD_POINTS)
+JOB_STARTING: Final = "job.before_start"
+JOB_STARTED: Final = "job.after_start"
+JOB_POINTS: Final = (JOB_STARTING, JOB_STARTED)
+"""Around the start of a background job, whose record is durable before: named by the simulator's own jobs."""
 
-_NOT_CALLED: Final = ("wake", "append_many", "task", "put_content", "get_content", "put_snapshot", "get_snapshot")
+REGISTERED: Final = (*STORE_POINTS, *CODE_POINTS, *WORLD_POINTS, *JOB_POINTS)
+
+_NOT_CALLED: Final = (
+    *("wake", "append_many", "task"),
+    *("put_content", "get_content", "put_snapshot", "get_snapshot"),
+)
 UNUSED: Final = tuple(f"{verb}.{side}" for verb in _NOT_CALLED for side in SIDES)
 """Points of verbs that neither a worker nor a client of this version calls at a yield point."""

@@ -17,14 +17,14 @@ from typing import Final, Protocol
 import msgspec
 
 from invariants import RunFacts, check_all, gather
-from invariants.evidence import Attempt, FaultSeen, Held, LogEntry
+from invariants.evidence import Attempt, FaultSeen, Held, JobLine, LogEntry
 from noeta.backends.stores.memory import MemoryStore
 from noeta.chaos.schedule import CLIENT, After, Fault, Kind, Play, Schedule, Turn
 from noeta.chaos.sim import picks
 from noeta.chaos.sim.cast import Cast
 from noeta.chaos.sim.client import Client
 from noeta.chaos.sim.result import Result, situations, verdict_of
-from noeta.chaos.sim.scheduler import Pick, Scheduler, SimProcess, Trace
+from noeta.chaos.sim.scheduler import WALL_START, Pick, Scheduler, SimProcess, Trace
 from noeta.chaos.sim.scripts import LEASE_SECONDS
 from noeta.chaos.sim.server import MakeStore, Server
 from noeta.chaos.sim.simworker import SimWorker, start_worker
@@ -234,10 +234,11 @@ class Execution:
             idle_since={"default": min(self._idle_since.values())} if self._idle_since else {},
             renewals_recorded=True,
             lease=micros(LEASE_SECONDS),
-            keeps_claims=False,
             depth_max=SUBTASK_DEPTH_MAX if self.cast.play.app is None else None,
             still=True,
         )
+        for worker in self._workers.values():
+            worker.jobs.last_lines()
         log = self.log = tuple(self.server.logs())
         foretold = list(self.cast.foretold(log))
         for entry in log:  # equal traces are equal logs
@@ -249,6 +250,7 @@ class Execution:
             samples=self.server.samples,
             finals=self.server.finals(),
             journal=self.cast.journal(),
+            job_lines=self._job_lines(),
             sent=[one for client in self._clients for one in client.sent],
             foretold=foretold if self.excuses else [replace(words, excusable=frozenset()) for words in foretold],
         )
@@ -281,6 +283,11 @@ class Execution:
             trace_hash=self.trace.hash,
             trace=tuple(self.trace.lines),
         )
+
+    def _job_lines(self) -> Iterable[JobLine]:
+        """What background shells wrote, by the store's clock: there is only one."""
+        for line in self.cast.book.jobs:
+            yield JobLine(line.task, line.job, WALL_START + micros(line.time), pid=line.pid)
 
     def _attempts(self) -> Iterable[Attempt]:
         for client in self._clients:

@@ -28,8 +28,9 @@ from noeta.core.world import ProcessDied
 STEP: Final = 1_000
 """Microseconds that a yield point takes: entries get different times, and nothing takes no time at all."""
 
-WALL_START: Final = 1_700_000_000 * MICROS_PER_SECOND
-"""The store's time when the simulation begins, in microseconds since the Unix epoch."""
+WALL_START: Final = 1_700_000_035 * MICROS_PER_SECOND
+"""The store's time when the simulation begins, in microseconds since the Unix epoch: five seconds before a full
+minute, which is the soonest that a cron table can be due."""
 
 _THROWS_MAX: Final = 100
 """How often a dead activity is told to end before it counts as one that will not."""
@@ -97,8 +98,9 @@ class SimProcess:
     """One simulated operating system process: what a kill or a freeze hits as a whole.
 
     ``slot`` is the name that its successors get, too, ``incarnation`` (from 1) tells them apart. ``on_death`` is
-    called by the scheduler once the process is dead and its activities are gone. ``wall_offset`` (microseconds) is
-    how wrong its wall clock is.
+    called by the scheduler once the process is dead and its activities are gone, ``at_death`` at the instant at which
+    it dies, for what the kernel would tell other processes then. ``wall_offset`` (microseconds) is how wrong its wall
+    clock is.
     """
 
     def __init__(self, scheduler: Scheduler, slot: str, incarnation: int, number: int, wall_offset: int = 0) -> None:
@@ -112,6 +114,7 @@ class SimProcess:
         self.frozen = False
         self.activities: list[Activity] = []
         self.on_death: Callable[[SimProcess], None] | None = None
+        self.at_death: list[Callable[[], None]] = []
 
     def check(self) -> None:
         """The cut: whatever a dead process still does through its handles has no effect.
@@ -127,6 +130,8 @@ class SimProcess:
         if self.alive:
             self.alive = False
             self.scheduler.bury(self)
+            for call in self.at_death:
+                call()
 
     def die(self) -> None:
         """``kill`` by one of its own activities, which goes no further."""

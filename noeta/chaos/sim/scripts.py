@@ -61,16 +61,16 @@ def calls(*tools: str) -> Tools:
     return Tools(tuple(call(tool) for tool in tools))
 
 
-def script(name: str, *turns: Turn, is_interactive: bool = False, think: float = 0.0) -> Script:
+def script(name: str, *turns: Turn, is_interactive: bool = False, think: float = 0.0, parks: bool = False) -> Script:
     """A script whose calls are tagged by their place."""
     place = count(1)
     tagged = tuple(Turn(tuple(_tagged(step, name, place) for step in turn.steps)) for turn in turns)
-    return Script(name, name, tagged, is_interactive, think)
+    return Script(name, name, tagged, is_interactive, think, parks)
 
 
-def one_shot(name: str, *steps: Step, think: float = 0.0) -> Case:
+def one_shot(name: str, *steps: Step, think: float = 0.0, parks: bool = False) -> Case:
     """A case of one task with one turn."""
-    return Case(name, (ScriptedTask(name, script(name, Turn(steps), think=think)),))
+    return Case(name, (ScriptedTask(name, script(name, Turn(steps), think=think, parks=parks)),))
 
 
 def killer(name: str, tool: str, through: int, dies: str) -> Case:

@@ -18,14 +18,19 @@ from scripted_model.script import (
     Asked,
     AwaitEvent,
     Call,
+    Cron,
     Cut,
     Empty,
     Fail,
     Handback,
     Question,
+    ReadJob,
     Say,
     Script,
+    Shell,
     Step,
+    StopCron,
+    StopJob,
     Timer,
     Tools,
     tree_of,
@@ -55,6 +60,10 @@ class Bulk(NamedTuple):
     steps: int
     calls: int
     oddities: int
+
+
+LINES_SHOWN_MAX: Final = 3
+"""So many lines of a background shell, or more, are as hard to read as one that goes on for ever."""
 
 
 class Size(NamedTuple):
@@ -124,7 +133,7 @@ def strikes_in(schedule: Schedule) -> tuple[Fault, ...]:
 
 
 def _oddities(play: Play, scripts: Iterable[Script], steps: Iterable[Step]) -> int:
-    odd = sum((script.interactive, script.think_seconds > 0).count(True) for script in scripts)
+    odd = sum((script.interactive, script.think_seconds > 0, script.parks).count(True) for script in scripts)
     odd += sum(task.delay_seconds > 0 for task in play.tasks)
     return odd + sum(map(_message_oddities, play.messages)) + sum(map(_step_oddities, steps))
 
@@ -151,6 +160,7 @@ def _call_oddities(call: Call) -> int:
         return 1 + _asked_oddities(call.asked)
     arguments = call.arguments
     odd = (call.tool != PLAINEST) + (arguments.odd is not None) + (arguments.chars > 0)
+    odd += 0 if arguments.gate is None else len(arguments.gate.split("_"))
     return odd + unevenness(arguments.seconds) + arguments.dies_through_start
 
 
@@ -168,6 +178,11 @@ def _asked_oddities(asked: Asked) -> int:
             return (odd is not None) + _limit_oddities(limit)
         case AwaitEvent(timeout_seconds=limit):
             return _limit_oddities(limit)
+        case Shell(lines=lines, every_seconds=pause, exit_code=code, stubborn=stubborn):
+            often = LINES_SHOWN_MAX if lines is None else min(lines, LINES_SHOWN_MAX)
+            return often + _wait_oddities(pause) + (code != 0) + stubborn
+        case Cron() | ReadJob() | StopJob() | StopCron():
+            return 0
 
 
 def _limit_oddities(seconds: float | None) -> int:

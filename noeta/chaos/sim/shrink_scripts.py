@@ -17,19 +17,25 @@ from noeta.chaos.sim.replay import playable
 from noeta.chaos.sim.scripts import Case
 from noeta.chaos.sim.shrink_turns import plainer, shorter
 from scripted_model.script import (
+    ASKS_A_PERSON,
     Agent,
     AgentGroup,
     Asked,
     AwaitEvent,
     Call,
+    Cron,
     Cut,
     Empty,
     Fail,
     Handback,
     Question,
+    ReadJob,
     Say,
     Script,
+    Shell,
     Step,
+    StopCron,
+    StopJob,
     Tools,
     Turn,
     calls_of,
@@ -37,7 +43,7 @@ from scripted_model.script import (
     tree_of,
 )
 from scripted_model.words import turn_message, turn_named
-from scripted_model.workload import ScheduledMessage, ScriptedTask
+from scripted_model.workload import MessageKind, ScheduledMessage, ScriptedTask
 
 change = msgspec.structs.replace
 
@@ -113,18 +119,20 @@ def _with_script(play: Play, task: ScriptedTask, script: Script, left_out: int |
     ignored = _awaited_kinds(task.script) - _awaited_kinds(script)
     messages = tuple(one for one in messages if one.task != task.id or one.event_kind not in ignored)
     other = _with_task(play, task, change(task, script=script))
-    for left in _without_answers(messages, task.id, _questions(task.script) - _questions(script)):
-        yield change(other, messages=left)
+    decided = _decided(task.script) - _decided(script)
+    for some in _without(messages, task.id, "decision", decided):
+        for left in _without(some, task.id, "answer", _questions(task.script) - _questions(script)):
+            yield change(other, messages=left)
 
 
-def _without_answers(
-    messages: tuple[ScheduledMessage, ...], task: str, questions: int
+def _without(
+    messages: tuple[ScheduledMessage, ...], task: str, kind: MessageKind, asked: int
 ) -> Iterator[tuple[ScheduledMessage, ...]]:
-    """The messages without an answer to each of so many questions that are gone: whichever those are. And with all,
-    if the questions had none."""
-    answers = [one for one in messages if one.task == task and one.kind == "answer"]
-    if questions > 0 and answers:
-        ways = combinations(answers, min(questions, len(answers)))
+    """The messages without one of this kind (answers, decisions) to each of so many calls that are gone: whichever
+    those are. And with all, if nobody had one for them."""
+    answers = [one for one in messages if one.task == task and one.kind == kind]
+    if asked > 0 and answers:
+        ways = combinations(answers, min(asked, len(answers)))
         for _, gone in zip(range(ANSWERS_LEFT_OUT_MAX), ways, strict=False):
             yield tuple(one for one in messages if one not in gone)
     yield messages
@@ -157,6 +165,10 @@ def _questions(script: Script) -> int:
     return sum(isinstance(call.asked, Question) for _, call in calls_of(script))
 
 
+def _decided(script: Script) -> int:
+    return sum(call.arguments.gate in ASKS_A_PERSON for _, call in calls_of(script))
+
+
 # -- put together --------------------------------------------------------------------------------------------------
 
 
@@ -167,6 +179,7 @@ def _with_task(play: Play, task: ScriptedTask, other: ScriptedTask) -> Play:
 def _called(task: ScriptedTask, name: str) -> ScriptedTask:
     """Calls are tagged, and sub-agents named, by their place in the tree."""
     places, children = count(1), count(1)
+    tags: dict[str, str] = {}
 
     def named(script: Script, own: str) -> Script:
         turns = tuple(Turn(tuple(tagged(step) for step in turn.steps)) for turn in script.turns)
@@ -178,7 +191,8 @@ def _called(task: ScriptedTask, name: str) -> ScriptedTask:
         return Tools(tuple(tagged_call(call) for call in step.calls))
 
     def tagged_call(call: Call) -> Call:
-        arguments = change(call.arguments, tag=f"{name}#{next(places)}")
+        tags[call.arguments.tag] = tag = f"{name}#{next(places)}"
+        arguments = change(call.arguments, tag=tag)
         return change(call, arguments=arguments, asked=None if call.asked is None else asked_of(call.asked))
 
     def asked_of(asked: Asked) -> Asked:
@@ -187,6 +201,10 @@ def _called(task: ScriptedTask, name: str) -> ScriptedTask:
                 return change(asked, child=named(child, f"{name}/{next(children)}"))
             case AgentGroup(children=members):
                 return AgentGroup(tuple(named(child, f"{name}/{next(children)}") for child in members))
+            case ReadJob(shell=about) | StopJob(shell=about):
+                return change(asked, shell=tags[about])
+            case StopCron(cron=about):
+                return change(asked, cron=tags[about])
             case _:
                 return asked
 
@@ -214,10 +232,10 @@ def _hides_a_turn(script: Script) -> bool:
 
 
 def _fails_again(task: ScriptedTask, messages: Sequence[ScheduledMessage]) -> bool:
-    """What is said after a turn that failed, by people or by sub-agents, opens it again, and it fails once more than
-    foretold."""
+    """What is said after a turn that failed, by people, sub-agents, background shells or a cron table, opens it again,
+    and it fails once more than foretold."""
     hurt = any(not isinstance(turn.steps[-1], Say) for turn in task.script.turns)
     noted = any(message.task == task.id and message.kind == "note" for message in messages)
     calls = [call for one in tree_of(task.script) for _, call in calls_of(one)]
-    told = any(is_background(call) or isinstance(call.asked, Handback) for call in calls)
+    told = any(is_background(call) or isinstance(call.asked, Handback | Shell | Cron) for call in calls)
     return hurt and (noted or told) and task.interactive

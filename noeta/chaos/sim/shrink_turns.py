@@ -20,20 +20,27 @@ from scripted_model.script import (
     Asked,
     AwaitEvent,
     Call,
+    Cron,
     Cut,
     Empty,
     Fail,
     Handback,
     Question,
+    ReadJob,
     Say,
     Script,
+    Shell,
     Step,
+    StopCron,
+    StopJob,
     Timer,
     Tools,
     Turn,
     asking,
+    calls_of,
     children_of,
     ends_turn,
+    referred,
 )
 
 T = TypeVar("T")
@@ -50,9 +57,29 @@ def shorter(script: Script) -> Iterator[tuple[Script, int | None]]:
     if len(turns) > 1:
         for number in range(len(turns), 0, -1):
             yield change(script, turns=_without(turns, number - 1)), number
+    for tag in _referred(script):
+        yield _without_all_about(script, tag), None
     for place, turn in enumerate(turns):
         for fewer in _shorter_turns(turn):
             yield change(script, turns=_with(turns, place, fewer)), None
+
+
+def _referred(script: Script) -> list[str]:
+    """Tags of calls that later ones are about, each once."""
+    return sorted({tag for _, call in calls_of(script) if (tag := referred(call.asked)) is not None})
+
+
+def _without_all_about(script: Script, tag: str) -> Script:
+    """The script without this call and those that are about it."""
+
+    def left(step: Step) -> Step | None:
+        if not isinstance(step, Tools):
+            return step
+        calls = tuple(call for call in step.calls if tag not in (call.arguments.tag, referred(call.asked)))
+        return Tools(calls) if calls else None
+
+    turns = [[left(step) for step in turn.steps] for turn in script.turns]
+    return change(script, turns=tuple(Turn(tuple(one for one in steps if one is not None)) for steps in turns))
 
 
 def _shorter_turns(turn: Turn) -> Iterator[Turn]:
@@ -95,6 +122,8 @@ def plainer(script: Script) -> Iterator[Script]:
     """Scripts that do as much, of which there is less to say."""
     if script.think_seconds:
         yield change(script, think_seconds=0.0)
+    if script.parks:
+        yield change(script, parks=False)
     if script.interactive and len(script.turns) == 1:
         yield change(script, interactive=False)
     for place, turn in enumerate(script.turns):
@@ -135,6 +164,11 @@ def _plainer_calls(call: Call) -> Iterator[Call]:
         yield Call("recoverable", Arguments(arguments.tag))
     if TOOLS[call.tool].waits and TOOLS[call.tool].retry_safe:
         yield Call("retry_safe", Arguments(arguments.tag))
+    if arguments.gate is not None:
+        yield Call(call.tool, change(arguments, gate=None))
+        if arguments.gate == "approve_rewritten":
+            yield Call(call.tool, change(arguments, gate="approve"))
+            yield Call(call.tool, change(arguments, gate="rewrite"))
     if arguments.odd is not None or arguments.chars:
         yield Call(call.tool, change(arguments, odd=None, chars=0))
     for seconds in rounder(arguments.seconds):
@@ -169,6 +203,22 @@ def _plainer_asked(asked: Asked) -> Iterator[Asked]:
             yield from _plainer_limits(asked, limit)
         case AwaitEvent(timeout_seconds=limit):
             yield from _plainer_limits(asked, limit)
+        case Shell():
+            yield from _plainer_shells(asked)
+        case Cron() | ReadJob() | StopJob() | StopCron():
+            pass
+
+
+def _plainer_shells(shell: Shell) -> Iterator[Shell]:
+    """One that ends sooner, in a plainer way, and at a pace that is easier to read."""
+    if shell.stubborn:
+        yield change(shell, stubborn=False)
+    if shell.exit_code:
+        yield change(shell, exit_code=0)
+    if shell.lines != 1:
+        yield change(shell, lines=1)
+    for pause in shorter_waits(shell.every_seconds):
+        yield change(shell, every_seconds=pause)
 
 
 def _plainer_limits(asked: Question | AwaitEvent, limit: float | None) -> Iterator[Question | AwaitEvent]:

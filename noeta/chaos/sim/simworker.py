@@ -9,6 +9,7 @@ from typing import Final
 from invariants.evidence import Attempt
 from noeta.chaos.recording import MemorySink, RecordingStore
 from noeta.chaos.sim.cast import Cast
+from noeta.chaos.sim.jobs import SimJobTable
 from noeta.chaos.sim.scheduler import SimProcess
 from noeta.chaos.sim.scripts import LEASE_SECONDS
 from noeta.chaos.sim.server import Server
@@ -38,6 +39,7 @@ class SimRuntime:
     app: WorkerApp
     store: Store
     world: SimWorld
+    jobs: SimJobTable
 
     @property
     def engine(self) -> Engine:
@@ -66,10 +68,12 @@ class SimRuntime:
 
 @dataclass(frozen=True, slots=True)
 class SimWorker:
-    """A started worker. ``attempts``: what it asked of its store so far, also after its death. ``stop``: SIGTERM."""
+    """A started worker. ``attempts``: what it asked of its store so far, also after its death. ``stop``: SIGTERM.
+    ``jobs``: its background jobs, some of which may outlive it for a moment."""
 
     attempts: Callable[[], tuple[Attempt, ...]]
     stop: Callable[[], None]
+    jobs: SimJobTable
 
 
 def start_worker(process: SimProcess, server: Server, cast: Cast, *, die: Callable[[], None]) -> SimWorker:
@@ -84,8 +88,9 @@ def start_worker(process: SimProcess, server: Server, cast: Cast, *, die: Callab
     def told(event: ReliabilityEvent) -> None:
         process.scheduler.note(process.name, f"tells {event.kind}", {"task": event.task_id})
 
+    jobs = SimJobTable(process, world, cast.book, lease_seconds=LEASE_SECONDS)
     loop = ReleasingLoop(
-        SimRuntime(cast.app(process, world, die), store, world),
+        SimRuntime(cast.app(process, world, die), store, world, jobs),
         worker_id=process.slot,
         lease_seconds=LEASE_SECONDS,
         poll_interval=POLL_SECONDS,
@@ -103,4 +108,4 @@ def start_worker(process: SimProcess, server: Server, cast: Cast, *, die: Callab
         process.kill()
 
     process.start("loop", run)
-    return SimWorker(lambda: sink.attempts, loop.stop)
+    return SimWorker(lambda: sink.attempts, loop.stop, jobs)

@@ -30,15 +30,21 @@ from scripted_model.script import (
     AwaitEvent,
     BadScript,
     Call,
+    Cron,
     Cut,
     Empty,
     Fail,
+    Gating,
     Handback,
     Kill,
     Question,
+    ReadJob,
     Say,
     Script,
+    Shell,
     Step,
+    StopCron,
+    StopJob,
     Timer,
     Tools,
     from_goal,
@@ -60,9 +66,9 @@ BY_SCRIPT: Final = "script"
 LINE_CHARS_MAX: Final = 300
 
 _CLOCK: Final = re.compile(r"\b22:(\d\d):(\d\d\.\d{6})\b")
-"""The store's time of day as the laws print it: every simulation begins at the same instant, 22:13:20 UTC."""
+"""The store's time of day as the laws print it: every simulation begins at the same instant, 22:13:55 UTC."""
 
-_BEGINS: Final = 13 * 60 + 20
+_BEGINS: Final = 13 * 60 + 55
 
 _SUCH: Final[Mapping[Kind, str]] = {
     Kind.KILL: "was killed (SIGKILL)",
@@ -74,6 +80,15 @@ _SUCH: Final[Mapping[Kind, str]] = {
     Kind.UNKNOWN_LATER: "lost its connection: the call arrived {seconds:g} s later, unanswered",
     Kind.SLOW: "made a call that took {seconds:g} s to arrive",
     Kind.SAY: "had to hear the client's next message",
+}
+
+
+_GATED: Final[Mapping[Gating | None, str]] = {
+    "deny": ", which the gate denies",
+    "rewrite": ", which the gate rewrites",
+    "approve": ", which a person approves",
+    "approve_rewritten": ", which a person approves as the gate rewrites it",
+    "refuse": ", which a person refuses",
 }
 
 
@@ -165,7 +180,7 @@ def _step(step: Step) -> str:
 def _call(call: Call) -> str:
     match call.asked:
         case None:
-            return f"call {call.tool}"
+            return f"call {call.tool}{_GATED.get(call.arguments.gate, '')}"
         case Agent(child=child, background=background):
             return f"delegate{' in the background' if background else ''} ({_course(child)})"
         case AgentGroup(children=children):
@@ -178,6 +193,19 @@ def _call(call: Call) -> str:
             return f"ask a person{_limit(limit)}"
         case AwaitEvent(event_kind=kind, timeout_seconds=limit):
             return f"await {kind!a}{_limit(limit)}"
+        case Shell(lines=lines, exit_code=code):
+            until = (
+                "runs until it is stopped" if lines is None else f"writes {_counted(lines, 'line')} and exits {code}"
+            )
+            return f"start a background shell that {until}"
+        case ReadJob():
+            return "read what its background shell wrote"
+        case StopJob():
+            return "stop its background shell"
+        case Cron(expression=expression):
+            return f"be woken at {expression!a}"
+        case StopCron():
+            return "be woken by its cron table no more"
 
 
 def _limit(seconds: float | None) -> str:

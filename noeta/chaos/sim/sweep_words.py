@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from invariants import LAWS
+from invariants import LAWS, SERVER_LAWS
 from noeta.chaos.sim.seeded import Strategy
 from noeta.chaos.sim.sweep import KEPT_MAX
 from noeta.chaos.sim.sweep_found import Found
@@ -48,7 +48,7 @@ def distribution(found: Found) -> Iterator[str]:
     yield f"situations: {_listed(sums.situations) or 'none'}"
     if found.missing:
         yield f"required and never seen: {', '.join(found.missing)}"
-    unseen = [law.key for law in LAWS if not sums.seen.get(law.key)]
+    unseen = [law.key for law in LAWS if not sums.seen.get(law.key) and law.key not in SERVER_LAWS]
     yield f"seen by laws: {_listed({key: seen for key, seen in sums.seen.items() if seen}) or 'nothing'}"
     if unseen:
         yield f"laws that saw nothing: {', '.join(unseen)}"

@@ -42,10 +42,15 @@ def below(name: str, *steps: Step) -> Script:
 
 
 def said(
-    name: str, *turns: Turn, messages: tuple[dict[str, Any], ...], is_interactive: bool = False, says: bool = False
+    name: str,
+    *turns: Turn,
+    messages: tuple[dict[str, Any], ...],
+    is_interactive: bool = False,
+    says: bool = False,
+    parks: bool = False,
 ) -> Case:
     """A case of one task to which clients say these messages, in order."""
-    task = ScriptedTask(name, script(name, *turns, is_interactive=is_interactive))
+    task = ScriptedTask(name, script(name, *turns, is_interactive=is_interactive, parks=parks))
     scheduled = [ScheduledMessage(task=name, number=n, **{"turn": 1, **one}) for n, one in enumerate(messages, 1)]
     return Case(name, (task,), tuple(scheduled), says)
 
@@ -56,15 +61,15 @@ def cancelled(name: str, *steps: Step, when: str = "waiting", delay: float = 0.0
     return said(name, Turn(steps), messages=(order,), says=says)
 
 
-def _answer(**more: Any) -> dict[str, Any]:
+def answer(**more: Any) -> dict[str, Any]:
     return {"kind": "answer", **more}
 
 
-def _event(kind: str, **more: Any) -> dict[str, Any]:
+def event(kind: str, **more: Any) -> dict[str, Any]:
     return {"kind": "event", "event_kind": kind, **more}
 
 
-def _next_turn(name: str, number: int) -> dict[str, Any]:
+def next_turn(name: str, number: int) -> dict[str, Any]:
     return {"kind": "turn", "turn": number, "text": turn_message(number, name)}
 
 
@@ -80,19 +85,19 @@ _FAST: Final = ("fast", Say())
 WAITING_CASES: Final = (
     one_shot("timer", asks(Timer(NAP)), Say()),
     one_shot("timers", asks(Timer(LONG), "plain", Timer(NAP)), Say()),
-    said("question", Turn((asks(Question("which?")), Say())), messages=(_answer(posts=2),)),
+    said("question", Turn((asks(Question("which?")), Say())), messages=(answer(posts=2),)),
     one_shot("question-timeout", asks(Question("which?", NAP)), Say()),
-    said("question-race", Turn((asks(Question("which?", NAP)), Say())), messages=(_answer(delay_seconds=NAP),)),
+    said("question-race", Turn((asks(Question("which?", NAP)), Say())), messages=(answer(delay_seconds=NAP),)),
     said(
         "event-early",
         Turn((asks(AwaitEvent("built")), Say())),
-        messages=(_event("built", when="created", posts=2),),
+        messages=(event("built", when="created", posts=2),),
         says=True,
     ),
     said(
         "event-late",
         Turn((asks(AwaitEvent("built"), "plain"), Say())),
-        messages=(_event("built", when="waiting", payload={"ok": True}),),
+        messages=(event("built", when="waiting", payload={"ok": True}),),
         says=True,
     ),
     one_shot("event-timeout", asks(AwaitEvent("never", NAP)), Say()),
@@ -119,7 +124,7 @@ WAITING_CASES: Final = (
         "background",
         Turn((asks(Agent(below("aside", calls("plain"), Say()), background=True)), Say())),
         Turn((calls("retry_safe"), Say())),
-        messages=(_next_turn("background", 2),),
+        messages=(next_turn("background", 2),),
         is_interactive=True,
     ),
     one_shot(
@@ -138,14 +143,14 @@ WAITING_CASES: Final = (
         "closed",
         Turn((Tools((call("slow", seconds=LONG),)), Say())),
         Turn((calls("plain"), Say())),
-        messages=({"kind": "close", "when": "begun", "delay_seconds": 1.0}, _next_turn("closed", 2)),
+        messages=({"kind": "close", "when": "begun", "delay_seconds": 1.0}, next_turn("closed", 2)),
         is_interactive=True,
     ),
     said(
         "closed-question",
         Turn((asks(Question("now?", NAP)), Say())),
         Turn((asks(Question("and now?", LONG)), Say())),
-        messages=({"kind": "close", "when": "waiting", "delay_seconds": LONG}, _next_turn("closed-question", 2)),
+        messages=({"kind": "close", "when": "waiting", "delay_seconds": LONG}, next_turn("closed-question", 2)),
         is_interactive=True,
         says=True,
     ),
@@ -171,7 +176,7 @@ WAITING_CASES: Final = (
     said(
         "flood",
         Turn((calls("plain"), Say())),
-        messages=tuple(_event(f"noise-{n}", when="created", may_be_refused=True) for n in range(4)),
+        messages=tuple(event(f"noise-{n}", when="created", may_be_refused=True) for n in range(4)),
         says=True,
     ),
 )

@@ -60,6 +60,9 @@ class LocalGround:
     def view(self, name: str) -> ContractView:
         return ContractView(self.open(1), self.clock)
 
+    def lock_view(self) -> None:
+        return None
+
     def keeps_out(self, pid: int) -> bool:
         # A file's lock belongs to a process until it ends, also while that is stopped in the middle of a commit.
         return self.locks.holds(pid, self.files())

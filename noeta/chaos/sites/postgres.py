@@ -6,12 +6,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
+from psycopg.conninfo import make_conninfo
+
 from noeta.backends.open import open_store
 from noeta.backends.stores.pg_migrate import migrate
 from noeta.chaos.evidence_dir import CUTS
+from noeta.chaos.locks import PgLocks
 from noeta.chaos.nemesis import NOT_OURS, DatabaseServer
 from noeta.chaos.pg_view import PgView
 from noeta.chaos.proxy import NoWire, Wire, resolve
+from noeta.chaos.proxy.cuts import name_of
 from noeta.chaos.server_log import deadlocks
 from noeta.chaos.sites.site import Opening
 from noeta.core.store import Store
@@ -36,7 +40,9 @@ class PostgresGround:
         self._server = server
 
     def worker_address(self, process: str) -> str:
-        return self.address if self.wire is None else self.wire.address_of(process)
+        if self.wire is None:
+            return make_conninfo(self.address, application_name=name_of(process))
+        return self.wire.address_of(process)
 
     @property
     def server(self) -> DatabaseServer | None:
@@ -47,6 +53,9 @@ class PostgresGround:
 
     def view(self, name: str) -> PgView:
         return PgView(self.address, self.schema, f"noeta harness {name}")
+
+    def lock_view(self) -> PgLocks:
+        return PgLocks(self.address, self.schema)
 
     def keeps_out(self, pid: int) -> bool:
         return False  # what it has locked, the server unlocks: frozen-holds-nothing

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from noeta.chaos.evidence_dir import RunDir
+from noeta.chaos.locks import PgLocks
 from noeta.chaos.nemesis import DatabaseServer
 from noeta.chaos.proxy import Wire
 from noeta.chaos.reaper import Reapers
@@ -75,6 +76,11 @@ class Ground(Protocol):
 
     def view(self, name: str) -> StoreView:
         """What reads past the store; whoever asks closes it. ``name``: for whom, where a server shows that."""
+        ...
+
+    def lock_view(self) -> PgLocks | None:
+        """What looks at the locks of the workers' sessions; whoever asks closes it. None: the store is no server, and
+        nobody has a session with it."""
         ...
 
     def keeps_out(self, pid: int) -> bool:

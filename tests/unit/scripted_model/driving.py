@@ -3,26 +3,33 @@
 It repeats what the page on recovery says (bounds, order of recovery, what a request shows) in the plainest way, so
 that what is foretold is compared with something that shares no code with the real runner. ``land`` decides which
 messages are taken at each point where a runtime may take some. Waits are over at once, people answer what has no time
-limit, and a sub-agent runs from its birth to its end within the call that asks for it; orders never come.
+limit, and a sub-agent runs from its birth to its end within the call that asks for it; orders never come. A background
+shell has ended, or is lost, before the model is asked again, and a parked task is told to go on at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import UNSET
+
 from noeta.core import texts
 from noeta.core.codec import escape_text
+from noeta.core.gates import Ask, Deny, GatedCall
 from noeta.core.ids import call_id
+from noeta.core.jobs import Jobs
 from noeta.core.model import CallMade, ModelReply, ModelRequest, ModelSaid, ProviderError, Said, ToolAnswered, UserSaid
-from noeta.core.tool import MAX_ATTEMPTS, ToolResult
+from noeta.core.tool import MAX_ATTEMPTS, CronState, ToolResult
 from scripted_model.app import SYSTEM
+from scripted_model.gate import ScriptedGate
+from scripted_model.jobs import shell_of
 from scripted_model.journal import JournalBook, MemoryJournal
 from scripted_model.provider import ScriptedProvider
 from scripted_model.script import TOOL_OF, calls_of, from_goal
 from scripted_model.tools import RecoverableTool, ScriptedTool, make_tools
-from scripted_model.workload import AGENT, ScheduledMessage, ScriptedTask
+from scripted_model.workload import AGENT, GO_ON, ScheduledMessage, ScriptedTask
 
 Land = Callable[[str, list[ScheduledMessage]], int]
 """Where (``call``, ``end``, ``wait``) and what is left to take: how many are taken now."""
@@ -48,6 +55,9 @@ class FakeContext:
     started_at: float = 0.0
     parent_task_id: str | None = None
     subtask_depth: int = 0
+    interactive: bool = False
+    jobs: Jobs | None = None
+    crons: Mapping[str, CronState] = field(default_factory=dict)
     waited: list[float] = field(default_factory=list)
     points: list[tuple[str, dict[str, object]]] = field(default_factory=list)
 
@@ -108,9 +118,13 @@ class FakeRuntime:
     deaths: int = 0
     children: list[FakeRuntime] = field(default_factory=list)
     book: JournalBook = field(default_factory=JournalBook)
+    jobs: list[str] = field(default_factory=list)
+    crons: list[str] = field(default_factory=list)
+    _untold: list[str] = field(default_factory=list)
     _seq: int = 1
 
     def __post_init__(self) -> None:
+        self._decisions = [message.text for message in self.messages if message.kind == "decision"]
         self._left = [message for message in self.messages if message.kind in ("turn", "note")]
         self._tags = iter([call.arguments.tag for _, call in calls_of(self.task.script)])
         journal = MemoryJournal(self.book, "w1", lambda: 0.0)
@@ -142,6 +156,8 @@ class FakeRuntime:
         cut = empty = 0
         while True:
             self._take("call")
+            self.said += [UserSaid(text) for text in self._untold]
+            self._untold.clear()
             reply = self._model_call()
             if reply is None:
                 return Ended("failed", texts.LLM_ERROR, None)
@@ -162,6 +178,8 @@ class FakeRuntime:
             cut = 0
             for call in calls:
                 self.said.append(self._tool_call(call))
+            if self.calls and self.calls[-1].source == "parked":
+                self._untold.append(GO_ON)
             if calls:
                 empty = 0
                 continue
@@ -195,6 +213,12 @@ class FakeRuntime:
             return self._waiting_call(call, tag)
         assert call.input["tag"] == tag
         tool = self.tools[call.tool]
+        denied, given = self._gate(call)
+        if denied:
+            self.calls.append(CallRecord(tag, call.tool, "denied", True, 0))
+            return ToolAnswered(call.id, "it was not to be", True)
+        call = CallMade(call.id, call.tool, given)
+        parks, asks = self.task.script.parks, str(call.input.get("gate")).startswith("approve")
         source, start, result = "ran", 1, None
         while result is None:
             try:
@@ -207,13 +231,25 @@ class FakeRuntime:
                 found = tool.recover(call.input, context) if isinstance(tool, RecoverableTool) else None
                 if found is not None:
                     source, result = "recovered", found
-                elif tool.flags.retry_safe and start < MAX_ATTEMPTS:
+                elif tool.flags.retry_safe and start < MAX_ATTEMPTS and not (parks and asks):
                     start += 1
                 else:
-                    source, result = "unknown", ToolResult(texts.OUTCOME_UNKNOWN, is_error=True)
+                    source = "parked" if parks else "unknown"
+                    result = ToolResult(texts.OUTCOME_UNKNOWN, is_error=True)
         self.calls.append(CallRecord(tag, call.tool, source, result.is_error, start))
         self._seq += 2 * start
         return ToolAnswered(call.id, escape_text(result.output), result.is_error)
+
+    def _gate(self, call: CallMade) -> tuple[bool, Any]:
+        """Whether it may not start, and what it runs with."""
+        tool = self.tools[call.tool]
+        decision = ScriptedGate().decide(GatedCall(self.task.id, AGENT, call.id, call.tool, call.input, tool.flags))
+        if isinstance(decision, Deny):
+            return True, call.input
+        given = call.input if decision.input is UNSET else decision.input
+        if isinstance(decision, Ask) and self.depth == 0:
+            return self._decisions.pop(0) != texts.APPROVE, given
+        return False, given
 
     def _waiting_call(self, call: CallMade, tag: str) -> ToolAnswered:
         source, is_error = "woken", False
@@ -235,6 +271,23 @@ class FakeRuntime:
             case "AskUser" | "WaitForEvent":
                 assert call.input["question" if call.tool == "AskUser" else "event_kind"]
                 is_error = "timeout_seconds" in call.input
+            case "Bash":
+                assert call.input["background"] is True
+                tag_in_command, _ = shell_of(call.input["command"])
+                assert tag_in_command == tag
+                source = "ran"
+                self.jobs.append(call.id)
+                self._untold.append(f"Job {call.id} has ended, or is lost.")
+            case "BashOutput" | "KillBash":
+                assert call.input["job"] in self.jobs
+                source, is_error = "ran", True
+            case "CronCreate":
+                source = "ran"
+                self.crons.append(call.id)
+                self._untold.append(call.input["prompt"])
+            case "CronDelete":
+                source = "ran"
+                self.crons.remove(call.input["cron"])
             case other:
                 raise AssertionError(f"there is no tool {other!r}")
         self.calls.append(CallRecord(tag, call.tool, source, is_error, 1))

@@ -1,7 +1,8 @@
 """The stage on which the real runner plays a workload: the memory store, a still clock, and clients between drives.
 
 No threads: waiting moves the clock, a death is a drive that ends at once, and the next claim comes when the lease has
-lapsed. Clients post between drives, and in the middle of them, at the tools' own points.
+lapsed. Clients post between drives, and in the middle of them, at the tools' own points. A task with a background shell
+rests with its claim kept, and goes on under it, until a death takes all shells and kept claims of the one worker along.
 """
 
 from __future__ import annotations
@@ -12,23 +13,27 @@ from random import Random
 from typing import Any
 
 from noeta.backends.stores.memory import MemoryStore
-from noeta.core.events import Entry, TaskCreated
-from noeta.core.ids import MICROS_PER_SECOND
+from noeta.core.events import CronFired, Entry, TaskCreated
+from noeta.core.ids import MICROS_PER_SECOND, micros
 from noeta.core.retry import RetryPolicy
 from noeta.core.runner.lease import Held
 from noeta.core.runner.runner import Runner
-from noeta.core.store import Claim, NewTask
+from noeta.core.store import NewTask
 from noeta.core.task import TaskRow, claimable_at
-from noeta.core.wake import ControlReceived, Item
+from noeta.core.wake import NEXT_GOAL, ControlReceived, HumanResponseReceived, Item
 from noeta.core.world import Event, Spawned
 from noeta.plugins import waiting_tools
-from scripted_model.app import make_engine
+from noeta.plugins.cron import CronCreate, CronDelete
+from noeta.plugins.shell import shell_tools
+from scripted_model.app import engine_for, make_engine
 from scripted_model.foretell import Foretold, depth_of, foretell_all, foretell_child
 from scripted_model.journal import JournalBook, MemoryJournal
-from scripted_model.workload import AGENT, Workload, answer_for, is_due
+from scripted_model.workload import AGENT, Workload, answer_for, go_on_for, is_due
 from tests.unit.scripted_model.driving import Died, die
+from tests.unit.scripted_model.still_jobs import StillJobs
 
 LEASE_SECONDS = 1_000.0
+FIRINGS_WATCHED = 3
 ATTEMPTS = 4
 
 
@@ -96,8 +101,10 @@ class Stage:
     posted: set[str] = field(default_factory=set)
     accepted: set[str] = field(default_factory=set)
     held: Held | None = None
+    kept: dict[str, Held] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.one_shot = {task.id for task in self.load.tasks if not task.interactive}
         self.store = MemoryStore(self.world.wall)
         self.world.at_point = lambda name, facts: self.post(facts["task"]) if name == "tool.before_journal" else None
         self.engine = make_engine(
@@ -105,7 +112,7 @@ class Stage:
             retry=RetryPolicy(ATTEMPTS, 0.001, 0.001),
             die=die,
             pause=lambda seconds: None,
-            more_tools=waiting_tools().values(),
+            more_tools=(*waiting_tools().values(), *shell_tools().values(), CronCreate(), CronDelete()),
         )
 
     def rows(self) -> tuple[TaskRow, ...]:
@@ -123,7 +130,10 @@ class Stage:
             for _ in range(message.posts if say is not None else 0):
                 assert say is not None
                 self.say(task, *say)
-        answer = answer_for(self.store.task(task)) if "." in task else None
+        row = self.store.task(task)
+        answer = answer_for(row) if "." in task else None
+        if task in self.one_shot:
+            answer = go_on_for(task, row)
         if answer is not None:
             self.say(task, *answer)
 
@@ -135,16 +145,42 @@ class Stage:
             self.held.inbox_seq = self.store.task(task).inbox_seq
             if isinstance(item, ControlReceived):
                 self.held.order()
+        elif task in self.kept:
+            self.kept[task].heard = True
 
     def run(self) -> None:
         for task in self.load.tasks:
             self.store.create(NewTask(task.id, AGENT, task.goal, interactive=task.interactive))
         while True:
-            claims = self.store.claim("w1", None, LEASE_SECONDS, limit=1).claims
-            if claims:
-                self.drive(claims[0])
+            if self.resume():
+                continue
+            found = self.store.claim("w1", None, LEASE_SECONDS, limit=1)
+            if found.claims:
+                (claim,) = found.claims
+                self.kept.pop(claim.task_id, None)
+                held = Held(self.world, self.store, claim, self.world.monotonic() + LEASE_SECONDS)
+                held.saw_store_time(found.now)
+                self.drive(held)
             elif not self.advance():
                 return
+
+    def resume(self) -> bool:
+        """Go on with a task whose claim was kept, if something came for it; whether there is one."""
+        for task, held in list(self.kept.items()):
+            self.store.renew([held.claim], LEASE_SECONDS)
+            held.deadline = self.world.monotonic() + LEASE_SECONDS
+            jobs = held.jobs
+            assert jobs is not None
+            due = self.store.task(task).ready_at
+            moved = self.store.task(task).inbox_seq > held.inbox_seq
+            if held.heard or moved or jobs.ended() or (due is not None and due <= micros(self.world.now)):
+                del self.kept[task]
+                resumed = self.store.resume(held.claim)
+                held.inbox_seq = max(held.inbox_seq, resumed.inbox_seq)
+                held.resumed()
+                self.drive(held)
+                return True
+        return False
 
     def advance(self) -> bool:
         """Let clients speak, timers fire or leases lapse; False when nothing is left to happen."""
@@ -160,17 +196,36 @@ class Stage:
 
     def pass_time(self) -> bool:
         """Until somebody may be claimed."""
-        instants = [at for at in map(claimable_at, self.rows()) if at is not None]
+        instants = [at for row in self.rows() if row.id not in self.kept and (at := self.next_at(row)) is not None]
+        for task, held in self.kept.items():
+            assert isinstance(held.jobs, StillJobs)
+            ends = [held.jobs.ends_at(job) for job in held.jobs.live()]
+            instants += [micros(end) for end in ends if end is not None]
+            due = self.store.task(task).ready_at
+            instants += [] if due is None else [due]
         if instants:
             self.world.now = max(self.world.now, min(instants) / MICROS_PER_SECOND) + 0.001
         return bool(instants)
 
-    def drive(self, claim: Claim) -> None:
-        self.held = Held(self.world, self.store, claim, self.world.monotonic() + LEASE_SECONDS)
+    def next_at(self, row: TaskRow) -> int | None:
+        """When it may be claimed. A cron table is watched for a few occurrences: then it is for its client to act."""
+        wake_on = row.wake_on
+        rests = isinstance(wake_on, HumanResponseReceived) and wake_on.handle == NEXT_GOAL and row.ready_at is not None
+        fired = sum(isinstance(entry.event, CronFired) for entry in self.log(row.id)) if rests else 0
+        return None if fired >= FIRINGS_WATCHED else claimable_at(row)
+
+    def drive(self, held: Held) -> None:
+        self.held = held
+        if held.jobs is None:
+            held.jobs = StillJobs(self.world.monotonic, self.world.event)
         try:
-            Runner(lambda state: self.engine, self.world, self.store, self.held).drive()
+            Runner(lambda state: engine_for(state, self.engine), self.world, self.store, held).drive()
         except Died:
             self.world.now += 2 * LEASE_SECONDS
+            self.kept.clear()
+        else:
+            if held.kept:
+                self.kept[held.claim.task_id] = held
         finally:
             self.held = None
 

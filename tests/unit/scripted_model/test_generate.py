@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -33,7 +34,7 @@ from scripted_model.script import (
     tree_of,
 )
 from scripted_model.seeds import Stream
-from scripted_model.workload import AGENT, Workload, from_json, is_due
+from scripted_model.workload import AGENT, MessageKind, Workload, from_json, is_due
 from tests.unit.scripted_model.rows import row_of
 
 KINDS = len(Kind)
@@ -120,7 +121,7 @@ def test_every_tool_and_every_step_is_in_every_workload_of_as_many_tasks(seed: i
     assert any(isinstance(step, Tools) and len(step.calls) > 1 for step in steps)
     assert any(isinstance(step, Cut) and step.times for step in steps)
     assert any(isinstance(step, Empty) and step.times for step in steps)
-    assert {message.kind for message in load.messages} == {"turn", "note", "answer", "event", "cancel", "close"}
+    assert {message.kind for message in load.messages} == set(get_args(MessageKind))
     assert any(message.may_be_refused for message in load.messages)
 
 
@@ -145,7 +146,8 @@ def test_everything_drawn_is_valid_and_in_measure(seed: int, tasks: int, lease: 
         if isinstance(call.asked, Timer):
             assert 0.5 * lease - 0.001 <= call.asked.seconds <= 3 * lease + 0.001
     for message in load.messages:
-        asking = row_of(Status.SUSPENDED, HumanResponseReceived("question:t:3-0"))
+        about = "approval" if message.kind == "decision" else "question"
+        asking = row_of(Status.SUSPENDED, HumanResponseReceived(f"{about}:t:3-0"))
         posted = message.post_for(asking)
         assert posted is not None
         lower_item(message.task, *posted)
@@ -186,6 +188,8 @@ def test_a_senseless_number_of_tasks_is_refused(tasks: int) -> None:
         {"group_members": 0},
         {"group_members": 101},
         {"flood_events": 0},
+        {"shell_leases": (0.0, 1.0)},
+        {"cron_seconds": (2.0, 1.0)},
     ],
 )
 def test_a_senseless_profile_is_refused_by_name(wrong: dict[str, object]) -> None:

@@ -11,8 +11,10 @@ import pytest
 
 from noeta.core.codec import escape_text
 from noeta.core.retry import RetryPolicy
-from noeta.core.tool import Recovers, StepCancelled
+from noeta.core.tool import Recovers, StepCancelled, Tool
 from noeta.plugins import waiting_tools
+from noeta.plugins.cron import CronCreate, CronDelete
+from noeta.plugins.shell import shell_tools
 from scripted_model.app import SYSTEM, make_engine
 from scripted_model.course import input_of
 from scripted_model.journal import JournalBook, MemoryJournal, read_journal
@@ -170,9 +172,10 @@ def test_an_engine_has_provider_and_every_tool_on_one_journal(book: JournalBook)
     assert len(book.effects) == 1
 
 
-def test_an_engine_is_given_the_tools_that_wait_and_how_deep_sub_agents_may_delegate(book: JournalBook) -> None:
+def test_an_engine_is_given_the_callers_tools_and_how_deep_sub_agents_may_delegate(book: JournalBook) -> None:
     journal = MemoryJournal(book, "w1", lambda: 0.0)
-    tools = waiting_tools()
+    crons: tuple[Tool, ...] = (CronCreate(), CronDelete())
+    tools: dict[str, Tool] = {**waiting_tools(), **shell_tools(), **{tool.name: tool for tool in crons}}
     engine = make_engine(journal, retry=RetryPolicy(2), more_tools=tools.values(), max_subtask_depth=1)
 
     assert set(tools) == set(TOOL_OF.values())
