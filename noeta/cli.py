@@ -1,4 +1,4 @@
-"""The command line: `noeta worker | tasks | migrate | cluster | sim | certify | check | doctor`.
+"""The command line: `noeta worker | task | tasks | migrate | cluster | sim | certify | check | doctor`.
 
 Exit codes: a command's own (0 is good news); 64 for bad usage, since the harness speaks of an unknown verdict
 with 2.
@@ -17,6 +17,7 @@ from noeta.commands.cluster import cluster
 from noeta.commands.doctor import doctor
 from noeta.commands.migrate import migrate
 from noeta.commands.sim import app as sim
+from noeta.commands.task import task
 from noeta.commands.tasks import app as tasks
 from noeta.commands.worker import worker
 from noeta.core.errors import BadInput, NoetaError
@@ -38,6 +39,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(worker)
+app.command()(task)
 app.command()(migrate)
 app.command()(cluster)
 app.command()(check)

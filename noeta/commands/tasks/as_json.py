@@ -6,11 +6,12 @@ import json
 from typing import Any
 
 from noeta.commands.tasks.looking import Question, Seen, left_unread
-from noeta.commands.tasks.words import instant, standing
 from noeta.core import codec
 from noeta.core.events import Entry, Event
 from noeta.core.store import Posted, UnreadItem
 from noeta.core.task import TaskRow
+from noeta.story.text import instant
+from noeta.story.words import standing
 
 
 def row_json(row: TaskRow, last: Event | None, since: int | None, now: int) -> dict[str, Any]:
@@ -45,8 +46,20 @@ def seen_json(seen: Seen, asked: list[Question], children: list[dict[str, Any]],
         "unread": [_unread(item) for item in seen.unread],
         "unread_more": seen.unread_more,
         "left_unread": left_unread(seen),
-        "questions": [{"handle": one.handle, "call": one.call_id, "question": one.text} for one in asked],
+        "questions": [question_json(one) for one in asked],
         "children": children,
+    }
+
+
+def question_json(one: Question) -> dict[str, Any]:
+    """An open question. ``approval``: a gate asks it, before the call is started with this input."""
+    return {
+        "handle": one.handle,
+        "call": one.call_id,
+        "question": one.text,
+        "approval": one.approval is not None,
+        "tool": one.tool,
+        "input": one.input,
     }
 
 

@@ -10,9 +10,9 @@ from noeta.commands.tasks.hints import At
 from noeta.commands.tasks.known import until_known
 from noeta.commands.tasks.outcome import tell
 from noeta.commands.tasks.place import Address, AsJson, Schema, TaskId, check_text, opened
-from noeta.commands.tasks.words import name
 from noeta.core.lower import lower_task
 from noeta.core.store import NewTask, Posted
+from noeta.story.text import name
 
 
 def create(

@@ -11,9 +11,9 @@ from typing import Final, Generic, TypeVar
 
 import typer
 
-from noeta.commands.tasks.words import one_line
 from noeta.core.errors import CommitUnknown, StoreUnavailable
 from noeta.core.world import World
+from noeta.story.text import one_line
 
 T = TypeVar("T")
 

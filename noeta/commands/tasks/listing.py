@@ -11,12 +11,13 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from noeta.commands.tasks.as_json import dumps, row_json
+from noeta.commands.tasks.approving import decisions
+from noeta.commands.tasks.as_json import dumps, question_json, row_json
 from noeta.commands.tasks.hints import At, word
-from noeta.commands.tasks.looking import last_event
+from noeta.commands.tasks.looking import Question, approval_of, last_event
 from noeta.commands.tasks.place import Address, AsJson, Schema, opened
-from noeta.commands.tasks.words import instant, name, standing
 from noeta.core.events import Event
+from noeta.core.gates import is_approval
 from noeta.core.ids import check_name, micros
 from noeta.core.store import Store
 from noeta.core.task import Status, TaskRow
@@ -27,6 +28,8 @@ from noeta.core.wake import (
     TimerFired,
     WakeCondition,
 )
+from noeta.story.text import instant, name, quoted, value
+from noeta.story.words import standing
 
 PAGE_MAX: Final = 1_000
 """Tasks of one page; each costs one more read, for the end of its log."""
@@ -41,6 +44,8 @@ class Waiting(Enum):
     ANY = "any"
     MESSAGE = "message"
     ANSWER = "answer"
+    APPROVAL = "approval"
+    PERSON = "person"
     EVENT = "event"
     TIMER = "timer"
     TASKS = "tasks"
@@ -48,11 +53,13 @@ class Waiting(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A task of the page. ``since``: when its newest entry was written, in microseconds."""
+    """A task of the page. ``since``: when its newest entry was written, in microseconds. ``approval``: what it asks a
+    person to approve, if it waits for that."""
 
     row: TaskRow
     last: Event | None
     since: int | None
+    approval: Question | None
 
 
 def _choice(kind: type[Status] | type[Waiting], help: str) -> Any:
@@ -73,7 +80,11 @@ def list_tasks(
     status: Annotated[Status | None, _choice(Status, "Only tasks of this status.")] = None,
     queue: Annotated[str | None, typer.Option(help="Only tasks of this queue.")] = None,
     waiting: Annotated[
-        Waiting | None, _choice(Waiting, "Only tasks that wait for this: for people, events, timers, other tasks.")
+        Waiting | None,
+        _choice(
+            Waiting,
+            "Only tasks that wait for this; answer: approvals too; person: all of people.",
+        ),
     ] = None,
     after: Annotated[str, typer.Option(help="Only tasks whose id comes after this one: the next page.")] = "",
     limit: Annotated[int, typer.Option(min=1, max=PAGE_MAX, help="Tasks of one page.")] = 50,
@@ -86,17 +97,27 @@ def list_tasks(
     for field, given in (("--queue", queue), ("--after", after or None)):
         if given is not None:
             check_name(field, given)
-    with opened(At(store, schema)) as dispatcher:
+    at = At(store, schema)
+    with opened(at) as dispatcher:
         now = micros(dispatcher.world.wall())
         found = list(islice(_found(dispatcher.store, status, queue, waiting, after), limit + 1))
-        page = [Line(row, *last_event(dispatcher.store, row)) for row in found[:limit]]
+        page = [
+            Line(row, *last_event(dispatcher.store, row), approval_of(dispatcher.store, row)) for row in found[:limit]
+        ]
     next_after = page[-1].row.id if len(found) > limit else None
     if as_json:
-        tasks = [row_json(line.row, line.last, line.since, now) for line in page]
+        tasks = [
+            row_json(line.row, line.last, line.since, now)
+            | {"approval": None if line.approval is None else question_json(line.approval)}
+            for line in page
+        ]
         typer.echo(dumps({"tasks": tasks, "next_after": next_after}))
         return
     if page:
         typer.echo("\n".join(_table([HEADER, *(_cells(line, now) for line in page)])))
+    for line in page:
+        if line.approval is not None:
+            typer.echo(_asks(at, line.row.id, line.approval))
     typer.echo(_summary(page, next_after))
 
 
@@ -105,16 +126,20 @@ def _found(
 ) -> Iterator[TaskRow]:
     while True:
         rows = store.tasks(after=after, limit=FETCH, status=status, queue=queue)
-        yield from (row for row in rows if waiting is None or _waits(row.wake_on, waiting))
+        yield from (row for row in rows if waiting is None or _waits(row.id, row.wake_on, waiting))
         if len(rows) < FETCH:
             return
         after = rows[-1].id
 
 
-def _waits(condition: WakeCondition | None, kind: Waiting) -> bool:
+def _waits(task_id: str, condition: WakeCondition | None, kind: Waiting) -> bool:
     if condition is None or kind is Waiting.ANY:
         return condition is not None
     match condition:
+        case HumanResponseReceived() if kind is Waiting.PERSON:
+            return True
+        case HumanResponseReceived(handle=handle) if kind is Waiting.APPROVAL:
+            return is_approval(task_id, handle)
         case HumanResponseReceived(handle=handle):
             return kind is (Waiting.MESSAGE if handle == NEXT_GOAL else Waiting.ANSWER)
         case ExternalEvent():
@@ -136,6 +161,11 @@ def _table(lines: Sequence[tuple[str, ...]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for cells in lines:
         yield "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def _asks(at: At, task_id: str, one: Question) -> str:
+    hints = "; ".join(decisions(at, task_id, one.handle))
+    return f"{name(task_id)} asks {quoted(one.approval or '')}: {name(one.tool)} {value(one.input)}; {hints}"
 
 
 def _summary(page: Sequence[Line], next_after: str | None) -> str:

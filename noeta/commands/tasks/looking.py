@@ -6,10 +6,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec import UNSET
+
 from noeta.core import limits
 from noeta.core.errors import StoreUnavailable, UnreadableLog
-from noeta.core.events import Entry, Event, MessageTaken, TaskCancelled, TaskWoken, ToolParked, numbers_taken
+from noeta.core.events import (
+    ApprovalAsked,
+    Entry,
+    Event,
+    MessageTaken,
+    ModelReplied,
+    TaskCancelled,
+    TaskWoken,
+    ToolParked,
+    numbers_taken,
+)
 from noeta.core.fold import CallState, TaskState, fold
+from noeta.core.gates import approval_handle, is_approval
 from noeta.core.store import Store, UnreadItem
 from noeta.core.task import Status, TaskRow
 from noeta.core.wake import NEXT_GOAL, HumanResponseReceived, Item, timed_out
@@ -36,16 +49,22 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """An open question to a person: the handle of its answer, and the call that asks."""
+    """An open question to a person: the handle of its answer, and the call that asks.
+
+    ``approval``: what a gate asks, before it lets the call start with this input; None: the call itself asks.
+    """
 
     handle: str
     call_id: str
     tool: str
     input: Any
+    approval: str | None = None
 
     @property
     def text(self) -> str | None:
-        """What is asked, if the call's input has it where ``AskUser`` puts it."""
+        """What is asked, if a gate asks, or the call's input has it where ``AskUser`` puts it."""
+        if self.approval is not None:
+            return self.approval
         asked = self.input.get("question") if isinstance(self.input, dict) else None
         return asked if isinstance(asked, str) else None
 
@@ -107,8 +126,9 @@ def questions(seen: Seen) -> list[Question]:
     state = _folded(seen)
     if state is None or state.ending is not None:
         return []
+    gates = {one.wake_on.handle: one.question for one in _asked_by_gates(seen)}
     return [
-        Question(call.parked.handle, call.call.id, call.call.tool, call.call.input)
+        Question(call.parked.handle, call.call.id, call.call.tool, call.input, gates.get(call.parked.handle))
         for call in state.calls.values()
         if _asks_person(call) and isinstance(call.parked, HumanResponseReceived)
     ]
@@ -118,12 +138,33 @@ def _asks_person(call: CallState) -> bool:
     return call.waits and isinstance(call.parked, HumanResponseReceived) and call.parked.handle != NEXT_GOAL
 
 
+def approval_of(store: Store, row: TaskRow) -> Question | None:
+    """The approval that a row waits for, if it does; as much of its log is read as tells of it. None also if this
+    version cannot read that."""
+    if not isinstance(row.wake_on, HumanResponseReceived) or not is_approval(row.id, row.wake_on.handle):
+        return None
+    call_id = row.wake_on.handle.removeprefix(approval_handle(row.id, ""))
+    replied, _, _ = call_id.partition("-")
+    try:
+        page = store.read(row.id, int(replied) - 1, limit=limits.PAGE_ENTRIES_MAX, inbox_after=limits.INTEGER_MAX)
+    except (ValueError, UnreadableLog):
+        return None
+    reply = page.entries[0].event if page.entries else None
+    calls = {call.id: call for call in reply.calls} if isinstance(reply, ModelReplied) else {}
+    for entry in page.entries:
+        asked = entry.event
+        if isinstance(asked, ApprovalAsked) and asked.call_id == call_id in calls:
+            input = calls[call_id].input if asked.input is UNSET else asked.input
+            return Question(asked.wake_on.handle, call_id, calls[call_id].tool, input, asked.question)
+    return None
+
+
 def is_over(seen: Seen, handle: str) -> bool:
     """Whether the question with this handle was asked and can take no answer any more, and had none: its time limit has
     passed, or its turn was closed."""
     if handle in [one.handle for one in questions(seen)]:
         return False
-    parked = [entry.event.wake_on for entry in seen.entries if isinstance(entry.event, ToolParked)]
+    parked = [entry.event.wake_on for entry in seen.entries if isinstance(entry.event, ToolParked | ApprovalAsked)]
     answered = [item for _, item in items(seen) if not timed_out(item)]
     was_asked, was_answered = (
         any(isinstance(one, HumanResponseReceived) and one.handle == handle for one in where)
@@ -161,6 +202,10 @@ def left_unread(seen: Seen) -> list[int]:
     newest = seen.row.inbox_seq - was_ordered
     taken = {number for entry in seen.entries for number in numbers_taken(entry.event)}
     return [number for number in range(1, newest + 1) if number not in taken]
+
+
+def _asked_by_gates(seen: Seen) -> Iterator[ApprovalAsked]:
+    return (entry.event for entry in seen.entries if isinstance(entry.event, ApprovalAsked))
 
 
 def _folded(seen: Seen) -> TaskState | None:

@@ -12,10 +12,10 @@ from noeta.commands.tasks.hints import At
 from noeta.commands.tasks.known import until_known
 from noeta.commands.tasks.outcome import tell
 from noeta.commands.tasks.place import Address, AsJson, Refused, Schema, TaskId, opened
-from noeta.commands.tasks.words import name
 from noeta.core import codec, limits
 from noeta.core.store import Posted
 from noeta.runtime.dispatcher import Dispatcher
+from noeta.story.text import name
 
 Reason = Annotated[str, typer.Option(help="Why; it stands in the log.")]
 

@@ -12,7 +12,6 @@ import typer
 
 from noeta.backends.open import open_store
 from noeta.commands.tasks.hints import STORE_VARIABLE, At
-from noeta.commands.tasks.words import one_line, quoted
 from noeta.core import codec, limits
 from noeta.core.errors import (
     BadInput,
@@ -25,6 +24,7 @@ from noeta.core.errors import (
 )
 from noeta.core.ids import check_name
 from noeta.runtime.dispatcher import Dispatcher
+from noeta.story.text import one_line, quoted
 
 UNREACHABLE: Final = 3
 """The store cannot be asked, or nobody could tell in time what became of a write."""

@@ -7,16 +7,18 @@ from typing import Final
 
 import typer
 
+from noeta.commands.tasks.approving import decisions
 from noeta.commands.tasks.as_json import dumps, row_json, seen_json
-from noeta.commands.tasks.entries import Teller, item
 from noeta.commands.tasks.hints import At
 from noeta.commands.tasks.looking import BELOW_MAX, Question, Seen, below, last_event, left_unread, look, questions
 from noeta.commands.tasks.place import Address, AsJson, Schema, TaskId, opened
-from noeta.commands.tasks.words import ended, instant, name, quoted, standing, value
 from noeta.core.events import Event, TaskCreated
 from noeta.core.ids import micros
 from noeta.core.task import Status, TaskRow
 from noeta.core.wake import NEXT_GOAL, ExternalEvent, HumanResponseReceived
+from noeta.story.entries import Teller
+from noeta.story.text import instant, name, quoted, value
+from noeta.story.words import ended, item, standing
 
 QUESTION_CHARS_MAX: Final = 1_000
 """A person must be able to read what is asked."""
@@ -46,7 +48,8 @@ def show(id: TaskId, store: Address, schema: Schema = "noeta", as_json: AsJson =
         typer.echo(line)
     for line in _tree(at, id, [(row, last) for row, last, _ in children], now, more=more):
         typer.echo(line)
-    typer.echo(_next(at, seen, asked))
+    for line in _next(at, seen, asked):
+        typer.echo(line)
 
 
 def _head(seen: Seen, asked: list[Question], now: int) -> Iterator[str]:
@@ -66,10 +69,15 @@ def _head(seen: Seen, asked: list[Question], now: int) -> Iterator[str]:
     if row.takeovers or row.fail_attempts:
         yield f"trouble: {row.takeovers} takeovers and {row.fail_attempts} failures in a row"
     for one in asked:
-        question = (
-            f"{name(one.tool)} {value(one.input)}" if one.text is None else quoted(one.text, most=QUESTION_CHARS_MAX)
-        )
-        yield f"asks: {question} (handle {name(one.handle)})"
+        yield f"asks{'' if one.approval is None else ' for approval'}: {_question(one)} (handle {name(one.handle)})"
+
+
+def _question(one: Question) -> str:
+    call = f"{name(one.tool)} {value(one.input)}"
+    if one.text is None:
+        return call
+    text = quoted(one.text, most=QUESTION_CHARS_MAX)
+    return text if one.approval is None else f"{text}: {call}"
 
 
 def _log(seen: Seen) -> Iterator[str]:
@@ -77,7 +85,7 @@ def _log(seen: Seen) -> Iterator[str]:
     yield f"log, {len(seen.entries)} {'entry' if len(seen.entries) == 1 else 'entries'}:"
     wide = len(str(seen.entries[-1].seq))
     for entry in seen.entries:
-        yield f"  {entry.seq:>{wide}}  e{entry.epoch}  {instant(entry.at, digits=3)}  {teller.tell(entry)}"
+        yield f"  {entry.seq:>{wide}}  e{entry.epoch}  {instant(entry.at, digits=3)}  {teller.tell(entry.event)}"
 
 
 def _inbox(seen: Seen) -> Iterator[str]:
@@ -110,11 +118,18 @@ def _stands(row: TaskRow, last: Event | None, now: int, colon: str = " ") -> str
     return f"it {ended(last)}" if row.status is Status.TERMINAL else f"waits for{colon}{standing(row, last, now)}"
 
 
-def _next(at: At, seen: Seen, asked: list[Question]) -> str:
+def _next(at: At, seen: Seen, asked: list[Question]) -> Iterator[str]:
     """What can be done about it."""
+    if not asked:
+        yield _end(at, seen)
+    elif asked[0].approval is None:
+        yield at.hint("answer it", "answer", seen.row.id, "TEXT", handle=asked[0].handle if len(asked) > 1 else None)
+    else:
+        yield from decisions(at, seen.row.id, asked[0].handle if len(asked) > 1 else None)
+
+
+def _end(at: At, seen: Seen) -> str:
     row, id = seen.row, seen.row.id
-    if asked:
-        return at.hint("answer it", "answer", id, "TEXT", handle=asked[0].handle if len(asked) > 1 else None)
     match row.status, row.wake_on:
         case Status.TERMINAL, _:
             return "it has ended: nothing more will happen to it"

@@ -8,25 +8,23 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from noeta.commands.tasks.answers import HAS_ENDED, became, give
 from noeta.commands.tasks.hints import At, word
-from noeta.commands.tasks.known import Known, until_known
-from noeta.commands.tasks.looking import Question, Seen, is_over, item_of, look, questions
+from noeta.commands.tasks.known import until_known
+from noeta.commands.tasks.looking import Question, Seen, look, questions
 from noeta.commands.tasks.outcome import tell
 from noeta.commands.tasks.place import Address, AsJson, Refused, Schema, TaskId, check_text, opened
-from noeta.commands.tasks.words import ended, name, quoted, standing
 from noeta.core import codec, limits
 from noeta.core.errors import BadInput
+from noeta.core.gates import is_approval
 from noeta.core.ids import check_name, micros
 from noeta.core.lower import lower_item
-from noeta.core.store import Posted
 from noeta.core.task import Status
-from noeta.core.wake import NEXT_GOAL, ExternalEvent, HumanResponseReceived, Item
-from noeta.runtime.dispatcher import Dispatcher
+from noeta.core.texts import APPROVE
+from noeta.core.wake import NEXT_GOAL, ExternalEvent, HumanResponseReceived
+from noeta.story.text import name, quoted
+from noeta.story.words import ended, standing
 
-ANSWER_ID: Final = "answer"
-"""The message id of every answer: the first answer to a question counts, another is a repeat."""
-
-HAS_ENDED: Final = "nothing more will happen to it; create a new task"
 EVENT_KEY: Final = "event:{kind}:{id}"
 
 Text = Annotated[str, typer.Argument(metavar="TEXT", help="What is said. After --, it may begin with a dash.")]
@@ -56,7 +54,7 @@ def say(
             f"with --message-id {word(said)}",
         )
         item = HumanResponseReceived(NEXT_GOAL, text)
-        words = _became(dispatcher, id, known, item, "message", "text", f"message id {name(said)}")
+        words = became(dispatcher, id, known, item, "message", "text", f"message id {name(said)}")
     tell(at, id, known.answer, words, as_json=as_json)
 
 
@@ -74,7 +72,7 @@ def answer(
     check_text("TEXT", text)
     at = At(store, schema)
     if handle is not None:
-        check_name("--handle", handle)
+        check_name("--handle", handle, chars_max=limits.KEY_CHARS_MAX)
         if handle == NEXT_GOAL:
             instead = at.hint("a message is said", "say", id, "TEXT")
             raise BadInput("--handle", f"{NEXT_GOAL!r} is no question; {instead}")
@@ -83,18 +81,12 @@ def answer(
         asked = questions(seen)
         if handle is None:
             handle = _the_question(at, seen, asked, micros(dispatcher.world.wall())).handle
-        elif seen.row.status is not Status.TERMINAL and is_over(seen, handle):
-            raise Refused(f"{name(id)} does not wait for {name(handle)} any more: nothing was written")
-        to = handle
-        known = until_known(
-            dispatcher.world,
-            lambda: dispatcher.say(id, text, message_id=ANSWER_ID, handle=to),
-            f"with --handle {word(to)}",
-        )
-        words = _became(dispatcher, id, known, HumanResponseReceived(to, text), "answer", "answer", name(to))
-    is_early = known.answer.outcome == "stored" and to not in [one.handle for one in asked]
-    note = f"it does not ask {name(to)} now; the answer is kept until it does" if is_early else None
-    tell(at, id, known.answer, words, as_json=as_json, note=note)
+        given = give(dispatcher, seen, handle, text, "answer")
+    note = given.note
+    if is_approval(id, handle):
+        only = f"it is an approval that was asked for, and nothing but {APPROVE!r} gives it; next time"
+        note = at.hint(only, "approve", id, handle=handle)
+    tell(at, id, given.posted, given.words, as_json=as_json, note=note)
 
 
 def event(
@@ -123,7 +115,7 @@ def event(
         known = until_known(
             dispatcher.world, lambda: dispatcher.post(id, happened, key), f"with --event-id {word(told)}"
         )
-        words = _became(dispatcher, id, known, happened, f"event {name(kind)}", "payload", f"event id {name(told)}")
+        words = became(dispatcher, id, known, happened, f"event {name(kind)}", "payload", f"event id {name(told)}")
     tell(at, id, known.answer, words, as_json=as_json)
 
 
@@ -159,27 +151,3 @@ def _the_question(at: At, seen: Seen, asked: list[Question], now: int) -> Questi
     waits = standing(seen.row, seen.last, now)
     instead = at.hint("say something instead", "say", seen.row.id, "TEXT")
     raise Refused(f"{id} asks nothing, it waits for {waits}; {instead}")
-
-
-def _became(
-    dispatcher: Dispatcher, task_id: str, known: Known[Posted], item: Item, what: str, says: str, key: str
-) -> str:
-    """What became of the item, in words. ``what`` it is and ``says``, to a person; ``key``: what tells repeats.
-
-    Raises:
-        Refused: the task has ended, or another item came under this key.
-    """
-    id, posted = name(task_id), known.answer
-    if posted.outcome == "ended":
-        raise Refused(f"{id} has ended, the {what} was not taken: {HAS_ENDED}")
-    if posted.outcome == "stored":
-        then = "it may go on now" if posted.made_ready else "it is read when the task comes to it"
-        return f"{id} has the {what} as item {posted.number}: {then}"
-    first = item_of(dispatcher.store, task_id, posted.number)
-    if first is None:
-        return f"{key} is known already: nothing changed"
-    if codec.canonical(first) != codec.canonical(item):
-        raise Refused(f"another {says} is known under {key}: yours was dropped")
-    if known.after_unknown:
-        return f"{id} has the {what}: the first try had landed"
-    return f"{key} has this {says} already: nothing changed"

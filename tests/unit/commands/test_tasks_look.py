@@ -11,7 +11,8 @@ import pytest
 from noeta.backends.open import open_store
 from noeta.backends.stores.pg_migrate import migrate
 from noeta.cli import FAILED
-from noeta.commands.tasks.words import instant, quoted, standing
+from noeta.story.text import TEXT_CHARS_MAX, instant, quoted
+from noeta.story.words import standing
 from tests.unit.commands.shell import Shell
 from tests.unit.runtime.machines import (
     asks_event,
@@ -129,17 +130,18 @@ def test_show_tells_the_whole_story(shell: Shell) -> None:
         '  1  e0  TIME  created: agent lead, one-shot: "goal of t"',
         "  2  e1  TIME  asked the model",
         (
-            "  3  e1  TIME  the model replied: "
-            'call 3-0 Agent {"agent": "watch", "prompt": "watch", "background": true}; '
-            'call 3-1 AgentGroup {"members": [{"agent": "quick", "prompt": "a"}, {"agent": "main", "prompt": "b"}]}'
+            "  3  e1  TIME  the model asked for "
+            'Agent (call 3-0) with {"agent": "watch", "prompt": "watch", "background": true}; '
+            "AgentGroup (call 3-1) with "
+            '{"members": [{"agent": "quick", "prompt": "a"}, {"agent": "main", "prompt": "b"}]}'
         ),
-        "  4  e1  TIME  3-0 Agent started",
+        "  4  e1  TIME  started Agent (call 3-0)",
         (
-            "  5  e1  TIME  3-0 Agent has its result: "
+            "  5  e1  TIME  Agent (call 3-0) finished: "
             '"Call 3-0 works in the background. You will be told when it has ended."; born: t.3-0.1'
         ),
-        "  6  e1  TIME  3-1 AgentGroup started",
-        "  7  e1  TIME  3-1 AgentGroup waits for 2 tasks of group t.3-1; born: t.3-1.1, t.3-1.2",
+        "  6  e1  TIME  started AgentGroup (call 3-1)",
+        "  7  e1  TIME  AgentGroup (call 3-1) waits for 2 tasks of group t.3-1; born: t.3-1.1, t.3-1.2",
         "  8  e1  TIME  rests, waiting for 2 tasks of group t.3-1",
         "unread, 2:",
         '  item 1  TIME  task t.3-1.1 completed: "ready"',
@@ -173,7 +175,7 @@ def test_show_as_json_has_texts_whole_and_events_as_stored(shell: Shell) -> None
     assert whole["log"][-1]["event"]["answer"] == text
     assert (whole["log"][-1]["seq"], whole["log"][-1]["epoch"]) == (4, 1)
     assert "token" not in whole["task"], "a claim's token is its worker's"
-    assert f"({len(text)} characters)" in "\n".join(shell.done("show", "t"))
+    assert f"({len(text) - TEXT_CHARS_MAX} more characters)" in "\n".join(shell.done("show", "t"))
 
 
 def test_a_log_longer_than_a_page_is_shown_whole(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

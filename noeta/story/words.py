@@ -1,73 +1,35 @@
-"""Instants, texts, waits and the state of a row, as a person reads them on one line.
-
-What tasks and models say is data: it is quoted and cut, and characters that a terminal would obey are escaped.
-"""
+"""What waits, items and rows say, in words: one wording for everything that a person reads of a task."""
 
 from __future__ import annotations
 
-import json
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final, assert_never
+from typing import assert_never
 
 from noeta.core.events import Event, TaskCancelled, TaskCompleted, TaskFailed
-from noeta.core.ids import MICROS_PER_SECOND, micros
+from noeta.core.ids import micros
 from noeta.core.task import Status, TaskRow
 from noeta.core.wake import (
     NEXT_GOAL,
+    ControlReceived,
     ExternalEvent,
     HumanResponseReceived,
+    Item,
     SubtaskCompleted,
     SubtaskGroupCompleted,
     TimerFired,
     WakeCondition,
+    timed_out,
 )
-
-TEXT_CHARS_MAX: Final = 120
-"""What a line shows of a text; `--json` has all of it."""
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def instant(at: int, *, digits: int = 0) -> str:
-    """Microseconds since the epoch as a date and time in UTC, with so many digits (0, 3 or 6) of its second."""
-    try:
-        when = _EPOCH + timedelta(microseconds=at)
-    except OverflowError:  # a tool's own timer may be set beyond what a calendar names
-        return f"{at / MICROS_PER_SECOND:.0f} s from 1970"
-    timespec = {0: "seconds", 3: "milliseconds", 6: "microseconds"}[digits]
-    return when.replace(tzinfo=None).isoformat(" ", timespec) + "Z"
-
-
-def name(value: str) -> str:
-    """An id or a name: as it is, or quoted if a line could not hold it."""
-    return value if value.isprintable() and " " not in value else quoted(value, most=len(value))
-
-
-def quoted(text: str, *, most: int = TEXT_CHARS_MAX) -> str:
-    """A text in quotes, on one line, cut with a word about its length."""
-    shown = json.dumps(text[:most], ensure_ascii=False)
-    shown = "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in shown)
-    return shown if len(text) <= most else f"{shown}… ({len(text):,} characters)"
-
-
-def one_line(error: Exception) -> str:
-    """What an error says, without the line breaks that drivers put into it."""
-    return " ".join(str(error).split())
-
-
-def value(given: Any, *, most: int = TEXT_CHARS_MAX) -> str:
-    """A JSON value on one line, cut."""
-    shown = json.dumps(given, ensure_ascii=False)
-    shown = "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in shown)
-    return shown if len(shown) <= most else f"{shown[:most]}… ({len(shown):,} characters)"
+from noeta.story.text import instant, name, quoted, value
 
 
 def wait(condition: WakeCondition, missing: int | None = None) -> str:
     """What a task waits for. ``missing``: how many members of a group have not ended, if that is known."""
     match condition:
+        case HumanResponseReceived(handle=handle, timeout_at=limit) if handle == NEXT_GOAL:
+            # Between two turns nothing but the cron table sets a limit.
+            return "a message" + ("" if limit is None else f", or its cron table, at {instant(micros(limit))}")
         case HumanResponseReceived(handle=handle):
-            what = "a message" if handle == NEXT_GOAL else f"an answer to {name(handle)}"
-            return what + _limit(condition.timeout_at)
+            return f"an answer to {name(handle)}" + _limit(condition.timeout_at)
         case ExternalEvent(event_kind=kind):
             return f"the event {name(kind)}" + _limit(condition.timeout_at)
         case TimerFired(fire_at=at):
@@ -121,3 +83,29 @@ def ended(last: Event | None) -> str:
             return f"was cancelled: {quoted(reason)}" if reason else "was cancelled"
         case _:
             return "has ended"
+
+
+def item(what: Item) -> str:
+    """What reached a task from outside."""
+    match what:
+        case HumanResponseReceived(handle=handle, text=text, sender=sender):
+            if timed_out(what):
+                return "its cron table" if handle == NEXT_GOAL else f"no answer to {name(handle)} came in time"
+            if handle != NEXT_GOAL:
+                return f"the answer {quoted(text)} to {name(handle)}"
+            return f"the message {quoted(text)}" + (f" of task {name(sender)}" if sender else "")
+        case ExternalEvent(event_kind=kind, payload=payload):
+            if timed_out(what):
+                return f"no event {name(kind)} came in time"
+            return f"the event {name(kind)}" + ("" if payload is None else f" with {value(payload)}")
+        case TimerFired():
+            return "its timer"
+        case SubtaskCompleted(subtask_id=child, status=status, output=output):
+            return f"task {name(child)} {name(status)}: {quoted(output)}"
+        case SubtaskGroupCompleted(group_id=group, results=results):
+            members = ", ".join(f"{name(one.subtask_id)} {name(one.status)}" for one in results)
+            return f"group {name(group or '')} is complete: {members}"
+        case ControlReceived(action=action, reason=reason):
+            return f"an order to {name(action)}" + (f": {quoted(reason)}" if reason else "")
+        case _:
+            assert_never(what)
