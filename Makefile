@@ -62,7 +62,7 @@ mutants: bootstrap ## plant every known bug, one at a time; each must be caught
 bench: bootstrap ## measure against the baselines in one run
 	$(PYTHON) -m bench
 
-docs: bootstrap ## regenerate docs/promises.md from the laws, docs/tasks-and-waking.md from the tests
+docs: bootstrap ## regenerate docs/promises.md from the laws, and the pages of promised sentences from the tests
 	@mkdir -p docs
 	$(PYTHON) -m invariants.promises > docs/.promises.new && mv docs/.promises.new docs/promises.md
 	$(PYTHON) -m tests.promised

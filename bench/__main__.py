@@ -16,7 +16,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
 
-from bench import buffers, family, family_cost, fan_in, hot, late_row, old_plans, rates, round_trips, timers, waiting
+from bench import (
+    buffers,
+    family,
+    family_cost,
+    fan_in,
+    hot,
+    jobs,
+    jobs_cost,
+    late_row,
+    old_plans,
+    rates,
+    round_trips,
+    timers,
+    waiting,
+)
 from bench.report import Figure, Run, json_line, table, verdicts
 from bench.site import Places, own_server, place
 from bench.workers import WorkerFailed
@@ -47,6 +61,8 @@ BENCHES: Final[Mapping[str, Measure]] = {
     fan_in.NAME: fan_in.measure,
     family.NAME: family.measure,
     family_cost.NAME: family_cost.measure,
+    jobs.NAME: jobs.measure,
+    jobs_cost.NAME: jobs_cost.measure,
     old_plans.NAME: old_plans.measure,
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,11 @@ class WorkerProcess:
         self._log = log
 
     @property
+    def pid(self) -> int:
+        """Its process id; nobody else's until this process is waited for."""
+        return self._popen.pid
+
+    @property
     def threads(self) -> int:
         """As the kernel counts them."""
         return _number(self._proc("status"), "Threads")
@@ -56,6 +62,21 @@ class WorkerProcess:
             if time.monotonic() > deadline:
                 raise WorkerFailed(f"{what}: not within {seconds_max:g} s: {self._log_tail()}")
             time.sleep(LOOK_SECONDS)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, unless it has ended."""
+        self._popen.send_signal(number)
+
+    def wait_ended(self, seconds_max: float) -> int:
+        """Its exit code, once it has ended.
+
+        Raises:
+            WorkerFailed: the time is over.
+        """
+        try:
+            return self._popen.wait(seconds_max)
+        except subprocess.TimeoutExpired:
+            raise WorkerFailed(f"the worker does not end within {seconds_max:g} s: {self._log_tail()}") from None
 
     def _proc(self, name: str) -> str:
         return Path(f"/proc/{self._popen.pid}/{name}").read_text()
@@ -81,6 +102,7 @@ def worker_process(dsn: str, schema: str, *options: str) -> Iterator[WorkerProce
             yield WorkerProcess(popen, log)
         finally:
             popen.terminate()
+            popen.send_signal(signal.SIGCONT)  # it may have been stopped
             try:
                 popen.wait(END_SECONDS_MAX)
             except subprocess.TimeoutExpired:

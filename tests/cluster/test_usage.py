@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from noeta.chaos.asked import Asked, seeds_of
-from noeta.chaos.campaign import WAITING, Row, table, verdict_of, waiting_table, worst
+from noeta.chaos.campaign import WAITING, Row, counts_table, table, verdict_of, worst
 from noeta.chaos.situations import SITUATIONS
 from noeta.commands.cluster import DEFAULTS
 from noeta.core.errors import BadInput
@@ -164,7 +164,7 @@ def test_a_campaign_in_which_something_never_happened_is_unknown() -> None:
 
 def test_a_campaign_counts_what_its_tasks_waited_for_by_run() -> None:
     seen = {"message-taken-running": 3, "message-taken-waiting": 4, "timer-fired": 5, "commit-cut-not-landed": 6}
-    head, line = waiting_table([Row(("7", "valid"), 0, seen)])
+    head, line = counts_table([Row(("7", "valid"), 0, seen)], WAITING)
 
     found = dict(zip(re.split(r" {2,}", head.strip()), line.split(), strict=True))
     assert found["seed"] == "7"

@@ -9,6 +9,7 @@ import pytest
 
 from invariants import LAWS, LAWS_BY_KEY, Law, Verdict
 from noeta.chaos.evidence_dir import RUN
+from noeta.chaos.evidence_reader import DirEvidence
 from noeta.chaos.report import last_lines, story, summary, write_report
 from noeta.chaos.report.lines import reproduce
 from noeta.chaos.verdicts import judge
@@ -164,12 +165,54 @@ def test_a_report_is_written_whatever_the_verdict(tmp_path: Path, story_of: tupl
 
 
 def test_the_story_of_an_anomaly_is_short_and_names_law_and_witnesses(tmp_path: Path) -> None:
-    text = story(judge(hand_made(tmp_path, ZOMBIE)))
+    made = hand_made(tmp_path, ZOMBIE)
+    text = story(judge(made), DirEvidence(made))
     first = text.split("```")[1].strip().splitlines()
 
     assert len(first) <= 15
     assert "one-writer is broken" in first[0]
     assert "w1-1" in text
+
+
+def test_beside_an_anomaly_stands_the_part_of_the_log_it_is_about(tmp_path: Path) -> None:
+    made = hand_made(tmp_path, ZOMBIE)
+    first = story(judge(made), DirEvidence(made)).split("```")[3].strip().splitlines()
+
+    assert first[2:5] == [
+        "epoch 0, before any worker",
+        '  +0.000  1  created: agent scripted, one-shot: "go"',
+        "    ~ waited 1.0 s for a worker",
+    ]
+    assert "  -1.000  !  w1#1, which held the task, was killed (SIGKILL)" in first
+    assert first[-5:] == [
+        '  +7.000  8  the model replied: "bye"',
+        "    ~ silent for 1.0 s",
+        "    ~ an older claim wrote behind a newer one",
+        "epoch 1, held by w1-1 in process w1#1",
+        '  +8.000  9  completed: "bye"   <== named above',
+    ]
+
+
+def test_the_part_of_a_long_log_is_bounded(tmp_path: Path) -> None:
+    long = (*TAKEN_OVER[:8], *[(2, event) for _ in range(200) for _, event in TAKEN_OVER[6:8]], ZOMBIE[-1])
+    made = hand_made(tmp_path, long)
+    first = story(judge(made), DirEvidence(made)).split("```")[3].strip().splitlines()
+
+    assert len(first) < 40
+    assert sum("<== named above" in line for line in first) == 2
+    assert any("lines left out" in line for line in first)
+
+
+def test_a_story_that_cannot_be_told_costs_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(*_: Any) -> Any:
+        raise RuntimeError("the telling is broken")
+
+    monkeypatch.setattr("noeta.chaos.report.files.around", crash)
+    made = hand_made(tmp_path, ZOMBIE)
+    write_report(made, judge(made))
+
+    assert "the telling is broken" in made.path("explain.md").read_text()
+    assert made.read_json("results.json")["verdict"] == "invalid"
 
 
 def test_the_last_line_says_seed_verdict_and_how_to_repeat(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def site(postgres_source: PostgresSource, tmp_path: Path) -> Iterator[Site]:
             site.close()
 
 
+@pytest.mark.holds("lost/shutdown-releases")
 def test_sigterm_gives_the_task_back_at_once(site: Site) -> None:
     """The step is cancelled and the task released: claimable by another worker without waiting for a lease."""
     site.create("t1", until="never")
@@ -98,6 +99,7 @@ def test_database_gone_for_three_leases_loses_no_task_and_floods_no_log(site: Si
         assert 1 <= len(site.log(name)) <= seconds + 2, "\n".join(site.log(name))
 
 
+@pytest.mark.holds("writer/pg-others-wait")
 def test_row_locked_from_outside_costs_exactly_that_claim(site: Site) -> None:
     """One of twenty held rows is locked for three leases: renewals of the others go on. Keeps: one-writer."""
     ids = [f"t{i:02d}" for i in range(20)]

@@ -121,8 +121,8 @@ ABOVE_SQL: Final = (
         python=(
             Lines(
                 RUNNER,
-                "Runner._start_call",
-                (("ToolStarted(call.call.id, call.starts + 1)", "ToolStarted(call.call.id, call.starts or 1)"),),
+                "Runner._run_call",
+                (("ToolStarted(call.call.id, call.starts + 1,", "ToolStarted(call.call.id, call.starts or 1,"),),
             ),
         ),
         laws=("effect-at-most-once", "bounded", "script-finished", SIM_ONLY),

@@ -51,7 +51,7 @@ STORM_TRIES: Final = ((1, 20, 40), (2, 45, 60))
 STORM_SECONDS: Final = 300.0
 """What one storm may take with its drain and its check."""
 
-_FAILED: Final = re.compile(r"^(FAILED|ERROR) (\S+?)(?: - (.*))?$", re.MULTILINE)
+_FAILED: Final = re.compile(r"^(FAILED|ERROR) (.+?)(?: - (.*))?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

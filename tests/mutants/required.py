@@ -179,11 +179,11 @@ FOURTEEN: Final = (
         python=(
             Lines(
                 RUNNER,
-                "Runner._start_call",
+                "Runner._run_call",
                 (
                     (
                         (
-                            "        self._desk.note(ToolStarted(call.call.id, call.starts + 1))\n"
+                            "        self._desk.note(ToolStarted(call.call.id, call.starts + 1, call.rewritten))\n"
                             "        self._desk.flush(Continue())\n"
                             "        self._record(calls.run_call(self._engine, self._world, self._held, self._state,"
                             " call))\n"
@@ -191,7 +191,7 @@ FOURTEEN: Final = (
                         (
                             "        call.starts += 1\n"
                             "        done = calls.run_call(self._engine, self._world, self._held, self._state, call)\n"
-                            "        self._desk.note(ToolStarted(call.call.id, call.starts))\n"
+                            "        self._desk.note(ToolStarted(call.call.id, call.starts, call.rewritten))\n"
                             "        self._record(done)\n"
                         ),
                     ),
@@ -210,7 +210,7 @@ FOURTEEN: Final = (
             Lines(
                 "noeta.core.runner.calls",
                 "recover_call",
-                (("    looks_up: object = tool\n", "    return None\n    looks_up: object = tool\n"),),
+                (("    looks_up: object = tool\n", "    return Undecided.RUN_AGAIN\n    looks_up: object = tool\n"),),
             ),
         ),
         laws=("script-finished",),

@@ -38,6 +38,9 @@ EXCEPTIONS: Final = {
     "token-not-checked": "no behaviour of its own: the epoch, which is compared, differs whenever the token does",
     "repeated-wake-stored": "clients post under keys of their own; the key that a store derives is for the contract",
     "order-not-heard": "no law says how soon a step must hear: it ends by itself, only later; for the tests of workers",
+    "resume-ignores-epoch": "its successor resumes anyway, and its own next append is refused; for the contract",
+    "recovered-call-gated-again": "gates of scripts decide alike each time and allow again; for the tests of approvals",
+    "rewritten-input-not-recorded": "the journal knows calls by their tags, which no gate changes; for the same tests",
     "no-expected-seq": "two appends under one claim: no worker of this version makes them; for the contract",
 }
 """Planted in Python, and not to be seen from above the store: why, and who sees them instead."""

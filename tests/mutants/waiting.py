@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.mutants import bugs
-from tests.mutants.mutant import CALLS, LOWER, MEMORY, MEMORY_CONTRACT, RUNNER, Lines, Mutant, Quick, Swap
+from tests.mutants.mutant import CALLS, DESK, LOWER, MEMORY, MEMORY_CONTRACT, RUNNER, Lines, Mutant, Quick, Swap
 
 WAITING: Final = (
     Mutant(
@@ -161,7 +161,7 @@ WAITING: Final = (
                 "matches_wake",
                 (("            return condition == event", "            return type(condition) is type(event)"),),
             ),
-            Lines(RUNNER, "_is_left_over", (("return comes_once and not", "return False and not"),)),
+            Lines(DESK, "is_left_over", (("return comes_once and not", "return False and not"),)),
         ),
         laws=("wake-once",),
         quick=Quick(sim=("closed-question", "say")),

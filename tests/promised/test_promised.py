@@ -1,4 +1,4 @@
-"""Every sentence of "Tasks and waking" has a test, the page says so, and a marker that helps nobody is found."""
+"""Every sentence of the documents has a test, their pages say so, and a marker that helps nobody is found."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.promised.__main__ import LOT, drawn, main, story
 from tests.promised.collecting import ROOT, STORES, Holder, marked_files
-from tests.promised.page import TESTS_MAX, page, problems
-from tests.promised.sentences import BY_KEY, SECTIONS, SENTENCES
+from tests.promised.documents import BY_KEY, DOCUMENTS, SENTENCES
+from tests.promised.page import FOLDER, TESTS_MAX, page, problems
+from tests.promised.sentences import Document
 
 KEY = SENTENCES[0].key
 RULE = "noeta/testing/contract/waiting.py"
@@ -24,7 +27,7 @@ def every_sentence_held() -> dict[str, list[Holder]]:
     return {key: [a_test()] for key in BY_KEY}
 
 
-def test_every_sentence_is_held_and_the_page_is_current() -> None:
+def test_every_sentence_is_held_and_the_pages_are_current() -> None:
     asked = subprocess.run(
         [sys.executable, "-m", "tests.promised", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -34,8 +37,16 @@ def test_every_sentence_is_held_and_the_page_is_current() -> None:
 
 def test_keys_are_unique_and_name_their_part() -> None:
     assert len(BY_KEY) == len(SENTENCES)
-    for _, sentences in SECTIONS:
-        assert len({sentence.key.partition("/")[0] for sentence in sentences}) == 1
+    for document in DOCUMENTS:
+        parts = [{sentence.key.partition("/")[0] for sentence in sentences} for _, sentences in document.sections]
+        assert {len(part) for part in parts} == {1}
+
+
+def test_each_document_has_a_page_of_its_own_and_says_where_its_sentences_stand() -> None:
+    assert len({document.page for document in DOCUMENTS}) == len(DOCUMENTS)
+    for document in DOCUMENTS:
+        written = "".join((ROOT / FOLDER / module).read_text(encoding="utf-8") for module in document.modules)
+        assert [sentence.key for sentence in document.sentences if f'"{sentence.key}"' not in written] == []
 
 
 def test_a_sentence_without_a_test_is_a_problem_unless_it_is_superseded() -> None:
@@ -71,13 +82,22 @@ def test_a_rule_of_the_contract_holds_over_every_store_or_it_is_a_problem() -> N
     assert "over memory, sqlite, and not over memory, sqlite, postgres" in problem
 
 
-def test_the_page_shows_each_sentence_with_its_tests_stores_and_reasons() -> None:
-    text = page({KEY: [a_test(file=RULE, stores=STORES), a_test()]})
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_a_page_shows_each_sentence_with_its_tests_stores_and_reasons(document: Document) -> None:
+    key = document.sentences[0].key
+    text = page(document, {key: [a_test(file=RULE, stores=STORES), a_test()]})
 
-    assert all(f"{sentence.words}<br>`{sentence.key}`" in text for sentence in SENTENCES)
-    assert all(sentence.superseded in text and sentence.later in text for sentence in SENTENCES)
+    shown = text.replace("\\|", "|")
+    assert all(f"{sentence.words}<br>`{sentence.key}`" in shown for sentence in document.sentences)
+    assert all(sentence.superseded in shown and sentence.later in shown for sentence in document.sentences)
     assert f"| `{RULE}::test_it` (memory, sqlite, postgres)<br>`tests/test_a.py::test_it` |" in text
-    assert text == page({KEY: [a_test(file=RULE, stores=STORES), a_test()]})
+    assert text == page(document, {key: [a_test(file=RULE, stores=STORES), a_test()]})
+
+
+def test_a_lot_of_one_page_is_of_that_page() -> None:
+    for document in DOCUMENTS:
+        lot = drawn("7", document.sentences)
+        assert len(lot) == LOT and set(lot) <= set(document.sentences)
 
 
 def test_a_lot_is_drawn_by_its_seed_and_names_the_tests() -> None:
@@ -94,6 +114,8 @@ def test_a_lot_is_drawn_by_its_seed_and_names_the_tests() -> None:
 def test_bad_usage_is_64() -> None:
     assert main(["--chekc"]) == 64
     assert main(["--check", "--lot", "1"]) == 64
+    assert main(["--page", DOCUMENTS[0].name]) == 64
+    assert main(["--lot", "1", "--page", "of-nobody"]) == 64
 
 
 A_MARKED_FILE = """

@@ -72,6 +72,7 @@ def test_pause_lasts_beyond_the_takeover_and_the_same_process_goes_on(scene: Sta
     assert scene.cluster.answers(before) > 0 and not result.not_healed
 
 
+@pytest.mark.holds("writer/frozen")
 def test_a_worker_paused_right_before_its_append_is_refused(scene: Stage) -> None:
     """The zombie: it wakes up after the takeover and sends what it was about to send."""
     before = scene.worker("w1")

@@ -42,7 +42,7 @@ def test_every_verb_is_one_round_trip_and_the_cancel_of_a_child_two(postgres_ser
 
     expected = {CANCEL_OF_A_CHILD: 2}
     assert [f"{f.name}: {f.high}" for f in found if {f.low, f.high} != {expected.get(f.name, 1)}] == []
-    assert len(found) == 27
+    assert len(found) == 28
 
 
 def test_a_claim_and_an_append_touch_few_buffers(counting_server: Server) -> None:

@@ -101,7 +101,7 @@ def test_the_command_line_names_the_benches() -> None:
     assert (asked.quick, asked.only, asked.json) == (True, ["hot", "rates"], False)
     assert list(BENCHES) == [
         *("round_trips", "buffers", "hot", "late_row", "rates"),
-        *("waiting", "timers", "fan_in", "family", "family_cost", "old_plans"),
+        *("waiting", "timers", "fan_in", "family", "family_cost", "jobs", "jobs_cost", "old_plans"),
     ]
     with pytest.raises(SystemExit):
         parse(["--only", "nothing"])
