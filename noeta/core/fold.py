@@ -321,6 +321,7 @@ def _wake(state: TaskState, event: Item) -> None:
     if call is not None:
         _answer(call, event)
     elif timed_out(event):
+        _open_turn(state)
         state.crons_due = due_at(event)  # a rest between turns has no other time limit
     else:
         _open_turn(state)

@@ -20,7 +20,7 @@ from noeta.core.store import Claims
 from noeta.core.tool import OnUnknown
 from noeta.core.world import Event, Spawned, World
 from noeta.runtime.dispatcher import ClaimUnknown, Dispatcher, Lease
-from noeta.runtime.kept import give_back
+from noeta.runtime.kept import RESUME_PAUSE_SECONDS, give_back
 from noeta.runtime.leased import (
     WorkerOutcome,
     keep_lease_alive,
@@ -233,7 +233,7 @@ class WorkerLoop:
             except Exception as error:
                 self._failures += 1
                 self._process.trouble.failed("resuming a task", error)
-                self._process.kept.put(lease)
+                self._process.kept.put(lease, pause=RESUME_PAUSE_SECONDS)
                 return None
             else:
                 lease.held.resumed()
@@ -325,6 +325,8 @@ class WorkerLoop:
     def _obey(self, lease: Lease) -> None:
         """The step does not end although its task is to: end the task without it, under the same claim. The step's
         handle is cut, so that nothing it still does is recorded."""
+        if not self._process.stop_jobs(lease.held):  # it keeps no claim for them: left to the lease
+            return
         held = Held(self._world, self._dispatcher.store, lease.claim, lease.held.deadline)
         held.inbox_seq = lease.held.inbox_seq
         again = Lease(self._dispatcher.store, held)

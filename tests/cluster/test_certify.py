@@ -27,9 +27,7 @@ from noeta.testing.store_contract import StoreContract
 ROOT = Path(__file__).parents[2]
 BROKEN = "tests.cluster.broken_stores"
 FIRST_FAILURE = {
-    "no_fence": ("contract:fence", "(keeps: one-writer)"),
     "claims_not_atomic": ("contract:races", "(keeps: one-writer"),  # whichever race is lost first
-    "early_wake_lost": ("contract:waiting", "(keeps: wake-once)"),
     "dedupe_forgotten": ("contract:inbox", "(keeps: taken-once)"),
     "client_clock": ("factory:clock", "the clock it was given"),
 }

@@ -14,7 +14,20 @@ from noeta.core.errors import BadInput
 SUBJECTS: Final = {
     "factory": ("place", "clock"),
     "contract": (
-        *("birth", "fence", "claims", "leases", "inbox", "waiting", "races", "timers", "timeouts", "sweeps", "endings"),
+        *(
+            "birth",
+            "fence",
+            "claims",
+            "leases",
+            "kept",
+            "inbox",
+            "waiting",
+            "races",
+            "timers",
+            "timeouts",
+            "sweeps",
+            "endings",
+        ),
         *("cancel", "family", "results", "background", "orders", "closing", "contents", "reads", "transitions"),
         "bad_input",
     ),

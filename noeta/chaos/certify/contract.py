@@ -21,6 +21,7 @@ TITLES: Final = {
     "fence": "what an append may do, and what stops it",
     "claims": "how tasks are taken and taken over",
     "leases": "how a lease is kept and given back",
+    "kept": "how a task goes on whose claim was kept",
     "inbox": "posts, wakes and their keys",
     "waiting": "no wake is lost, none wakes twice",
     "races": "several threads at once, one law",

@@ -26,7 +26,7 @@ class Engine:
     stand; a call that asks for a deeper one gets an error result. None: no bound. Keeps: bounded.
 
     Raises:
-        BadInput: a negative depth.
+        BadInput: a negative depth; what is no gate, or no ``OnUnknown``.
     """
 
     provider: Provider
@@ -39,6 +39,12 @@ class Engine:
     max_subtask_depth: int | None = MAX_SUBTASK_DEPTH
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "gates", tuple(self.gates))  # an iterator would let the second call through
+        for gate in self.gates:
+            if not callable(getattr(gate, "decide", None)):
+                raise BadInput("gates", f"expected objects with a method decide, found {type(gate).__name__}")
+        if self.on_unknown is not None and not isinstance(self.on_unknown, OnUnknown):
+            raise BadInput("on_unknown", f"expected an OnUnknown or None, found {self.on_unknown!r:.100}")
         if self.max_subtask_depth is not None and self.max_subtask_depth < 0:
             raise BadInput("max_subtask_depth", f"at least 0, or None for no bound, found {self.max_subtask_depth}")
 

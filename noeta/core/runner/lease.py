@@ -74,6 +74,10 @@ class Held:
         now, seen_at = self._store_time
         return now + micros(self._world.monotonic() - seen_at)
 
+    def seconds_left(self) -> float:
+        """Until the lease is over, by this process's clock."""
+        return self.deadline - self._world.monotonic()
+
     def resumed(self) -> None:
         """The task that rested with this claim kept is driven again: what was told to the step before is over."""
         self.cancelled, self.changed = self._world.event(), self._world.event()

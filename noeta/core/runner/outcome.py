@@ -114,10 +114,20 @@ def _job(state: TaskState, call: CallState, spec: JobSpec | None) -> Sequence[Ev
         return ()
     if len(state.jobs) >= JOBS_MAX:
         raise BadInput("job", f"at most {JOBS_MAX} live jobs of a task, found {len(state.jobs)}")
-    if not spec.command or "\0" in spec.command:
+    if not _is_text(spec.command):
         raise BadInput("job.command", f"expected a text without NUL that is not empty, found {spec.command!r:.200}")
     codec.check("job.command", spec.command, bytes_max=limits.COMMAND_BYTES_MAX)
+    if spec.directory is not None and not _is_text(spec.directory):
+        raise BadInput("job.directory", f"expected a path without NUL, found {spec.directory!r:.200}")
+    for name, value in spec.environment.items():
+        if not _is_text(name) or "=" in name or not _is_text(value, empty=True):
+            raise BadInput("job.environment", f"expected names and values as text, found {name!r:.100}={value!r:.100}")
     return (JobStarted(call.call.id, spec.command),)
+
+
+def _is_text(value: object, *, empty: bool = False) -> bool:
+    """Whether an argument of a process can be this."""
+    return isinstance(value, str) and (empty or value != "") and "\0" not in value
 
 
 def _crons(state: TaskState, call: CallState, asked: Sequence[CronAsked], removed: Sequence[str]) -> Sequence[Event]:

@@ -218,10 +218,14 @@ class Runner:
         """Rest, keeping the claim for the sake of live jobs; whether nothing came before that. A kept claim that
         something came before stays running, and is driven again. Keeps: wake-once."""
         suspend = replace(suspend, keep=bool(self._state.jobs))
-        moved = self._desk.flush(suspend, *more, posts=posts).moved
-        self._held.kept = suspend.keep and not (moved and suspend.again)
-        self._held.rests_on, self._held.heard = suspend.wake_on, moved
-        return not moved
+        appended = self._desk.flush(suspend, *more, posts=posts)
+        self._held.rests_on = suspend.wake_on
+        self._held.kept = suspend.keep and not (appended.moved and suspend.again)
+        # The keeper raises the number before it looks whether the task is kept: read the other way round, nothing that
+        # came in between is missed. A group that was complete already leaves the row running.
+        if appended.moved or appended.status is Status.RUNNING or self._held.inbox_seq > appended.inbox_seq:
+            self._held.heard = True
+        return not appended.moved
 
     def _rest(self, wake_on: WakeCondition) -> Outcome:
         """Every open call waits. A result that is already there, or comes meanwhile, makes the task pending at once.
@@ -340,12 +344,12 @@ class Runner:
         posts = self._giving_up()
         self._desk.note(StepAttemptAbandoned(_open_from(interrupted), texts.ATTEMPT_PARKED))
         for _, recorded in found:
-            # A wait that was looked up is not begun: this turn ends here.
-            if isinstance(recorded, Recorded) and isinstance(recorded.event, ToolFinished):
+            # A wait that was looked up is not begun, nor a job started: this turn ends here.
+            if isinstance(recorded, Recorded) and isinstance(recorded.event, ToolFinished) and recorded.job is None:
                 self._record(recorded)
         names = ", ".join(f"{call.call.tool} ({call.call.id})" for call in interrupted.calls)
         self._desk.note(NoticeGiven(codec.escape_text(texts.PARKED_NOTICE.format(calls=names))))
-        self._desk.note_jobs()
+        self._desk.stop_jobs()  # a person says how it goes on, and not the end of a job
         wake_on = HumanResponseReceived(self._next_goal_handle or NEXT_GOAL)
         self._suspend(Suspend(wake_on), TaskSuspended(wake_on, reason=texts.ATTEMPT_PARKED), posts=posts)
         return "stopped"
@@ -413,7 +417,13 @@ class Runner:
         interrupted = next_action(self._state, ordered=False)
         if isinstance(interrupted, Interrupted):
             self._desk.note(StepAttemptAbandoned(_open_from(interrupted), order.action))
-        self._rest_on(handle, _ORDERED[order.action] + (f": {order.reason}" if order.reason else ""), posts)
+        reason = _ORDERED[order.action] + (f": {order.reason}" if order.reason else "")
+        if order.action == CANCEL:  # only a person opens it again
+            self._desk.stop_jobs()
+            wake_on = HumanResponseReceived(handle)
+            self._suspend(Suspend(wake_on), TaskSuspended(wake_on, reason=reason), posts=posts)
+        else:
+            self._rest_on(handle, reason, posts)
         return "stopped"
 
     def _rest_on(self, handle: str, reason: str, posts: Sequence[Post]) -> None:

@@ -241,7 +241,7 @@ class Minder:
             opened.append(theirs)
             opened.append(make_ring(OUTPUT_BYTES_KEPT))
             job.ring = RingReader(opened[-1])
-        except (OSError, ValueError) as error:
+        except Exception as error:  # whatever is wrong with this job, its neighbours go on
             for descriptor in opened:
                 os.close(descriptor)
             self._over(job, "not_started", detail=f"{type(error).__name__}: {error}")

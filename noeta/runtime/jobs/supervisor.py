@@ -134,8 +134,13 @@ class Supervisor:
             elif order == SIGNAL:
                 self._signal(orders[0])
                 orders = orders[1:]
-            elif self._order is None and self._status is None:
+            elif self._order is None and self._may_be_why(order):
                 self._order = order
+
+    def _may_be_why(self, order: bytes) -> bool:
+        """Whether this order came before the end of the shell. The guard kills right after it has said why, so that a
+        shell that was killed may be reaped first."""
+        return self._status is None or (order != STOP and os.WIFSIGNALED(self._status))
 
     def _signal(self, number: int) -> None:
         """To the shell's process group. Its id is the shell's: nobody else's as long as the shell is not reaped."""

@@ -127,7 +127,7 @@ class ClaimJobs:
         self._world = table.world
         self._minder = table.minder
         self._held = held
-        self._lease_seconds = max(0.0, held.deadline - self._world.monotonic())
+        self._lease_seconds = max(0.0, held.seconds_left())
         self._is_lost = False
         self._live: dict[str, Job] = {}
         self._over: dict[str, Job] = {}
@@ -150,7 +150,7 @@ class ClaimJobs:
         self._table.hold(self)
         try:
             directory, environment = self._table.place(spec)
-        except OSError as error:
+        except (OSError, TypeError, ValueError) as error:
             reason = reason or f"no working directory: {error}"
         if reason:
             job.finish("not_started", detail=reason)
@@ -208,7 +208,7 @@ class ClaimJobs:
 
     def extended(self) -> None:
         """The lease was renewed."""
-        self._lease_seconds = max(self._lease_seconds, self._held.deadline - self._world.monotonic())
+        self._lease_seconds = max(self._lease_seconds, self._held.seconds_left())
         if self._live:  # a start that is on its way reads the new deadline itself
             self._minder.extend(self.number, self._die_at())
 
@@ -221,7 +221,8 @@ class ClaimJobs:
             self._table.let_go(self)
 
     def _die_at(self) -> float:
-        return self._held.deadline - self._table.margin(self._lease_seconds)
+        # By the table's clock, which is the kernel's: a host may have given its loop another one.
+        return self._world.monotonic() + self._held.seconds_left() - self._table.margin(self._lease_seconds)
 
     def _refusal(self) -> str:
         if sys.platform != "linux":

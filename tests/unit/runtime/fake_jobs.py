@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from noeta.core.jobs import JobEnd, JobOutput, JobSpec
+from noeta.core.jobs import JobEnd, JobOutput, Jobs, JobSpec
 from noeta.core.runner import Held
 from noeta.core.tool import ToolContext, ToolFlags, ToolResult
 from noeta.core.world import Event, World
@@ -20,6 +20,7 @@ class FakeJobs:
         self.started: dict[str, JobSpec] = {}
         self.running: set[str] = set()
         self.over: dict[str, JobEnd] = {}
+        self.gone: set[str] = set()
         self.ends_when_stopped = True
 
     def start(self, job_id: str, spec: JobSpec) -> None:
@@ -33,7 +34,6 @@ class FakeJobs:
         output = JobOutput("a line\n", 0, 7)
         self.over[job_id] = JobEnd(job_id, how, code, None, output)
         self.changed.set()
-        self.changed = self._world.event()
 
     def live(self) -> frozenset[str]:
         return frozenset(self.running)
@@ -47,8 +47,14 @@ class FakeJobs:
     def recorded(self, job_ids: Sequence[str]) -> None:
         for job_id in job_ids:
             self.over.pop(job_id, None)
+            self.gone.add(job_id)
+        if not self.over:
+            self.changed = self._world.event()
 
-    def output(self, job_id: str) -> JobOutput | None:
+    def past(self) -> frozenset[str]:
+        return frozenset(self.gone)
+
+    def output(self, job_id: str, after: int = 0) -> JobOutput | None:
         return JobOutput("so far", 0, 6) if job_id in self.known() else None
 
     def signal(self, job_id: str, number: int) -> bool:
@@ -73,7 +79,10 @@ class FakeTable:
         self.closed = False
         self.end_when_stopped = True
 
-    def of(self, held: Held) -> FakeJobs:
+    def of(self, held: Held) -> Jobs:
+        return self.jobs_of(held)
+
+    def jobs_of(self, held: Held) -> FakeJobs:
         jobs = self.by_claim.setdefault(held.key, FakeJobs(self._world))
         jobs.ends_when_stopped = self.end_when_stopped
         return jobs

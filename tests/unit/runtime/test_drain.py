@@ -133,10 +133,17 @@ def test_a_cancelled_task_whose_step_does_not_end_is_ended_when_the_grace_is_ove
 
 
 def test_a_message_during_the_drain_is_there_for_the_next_owner() -> None:
-    go_on = threading.Event()
-    scene = Scene(lambda ctx: wait_until(go_on, "the end of the step"))
+    stopping, go_on = threading.Event(), threading.Event()
+
+    def finish(ctx: ToolContext) -> None:
+        assert ctx.wait(PATIENCE_SECONDS)
+        stopping.set()
+        wait_until(go_on, "the message")
+
+    scene = Scene(finish)
 
     scene.loop.stop()
+    wait_until(stopping, "the step that hears of the stop")
     scene.memory.post("t", HumanResponseReceived(NEXT_GOAL, "and this"), "k")
     go_on.set()
     scene.end()

@@ -21,7 +21,7 @@ from noeta.core.events import (
 )
 from noeta.core.model import ModelReply, ModelRequest, RequestedCall, UserSaid
 from noeta.core.runner import Engine
-from noeta.core.store import Appended, Claim, Commit
+from noeta.core.store import Appended, Claim, Commit, Resumed
 from noeta.core.task import Status
 from noeta.core.wake import NEXT_GOAL, ControlReceived, HumanResponseReceived
 from noeta.plugins import AskUser, ScheduleWakeup
@@ -322,3 +322,57 @@ def _nap(seconds: float) -> ModelReply:
 
 def _question() -> ModelReply:
     return ModelReply("", (RequestedCall("AskUser", {"question": "well?"}),), "tool_use")
+
+
+def test_what_comes_while_the_answer_of_the_suspending_commit_is_on_its_way_is_heard() -> None:
+    """A beat may tell of it before the runner knows that the claim is kept. Keeps: wake-once, never-stuck."""
+    stage = chat(says("it runs"), says("yes?"))
+    append = stage.memory.append
+
+    def late_answer(claim: Claim, expected_seq: int, commit: Commit) -> Appended:
+        answer = append(claim, expected_seq, commit)
+        if any(isinstance(entry, TaskSuspended) for entry in commit.entries):
+            stage.memory.append = append  # type: ignore[method-assign]
+            stage.memory.post("t", HumanResponseReceived(text="wait"), "m")
+            stage.beat()
+        return answer
+
+    stage.memory.append = late_answer  # type: ignore[method-assign]
+    stage.loop.tick()
+    stage.loop.tick()
+
+    assert kinds(stage).count("TaskWoken") == 1
+
+
+def test_a_cancel_that_can_be_reopened_stops_the_jobs_and_waits_for_a_person_alone() -> None:
+    stage = chat(says("it runs"), says("again"))
+    stage.loop._next_goal_handle = "reopen"
+    stage.loop.tick()
+    stage.memory.post("t", ControlReceived("cancel", "enough"), "c")
+    stage.beat()
+
+    stage.loop.tick()
+
+    assert [type(event) for event in stage.events()][-2:] == [JobEnded, TaskSuspended]
+    row = stage.memory.task("t")
+    assert (row.kept, row.wake_on) == (False, HumanResponseReceived("reopen"))
+    assert stage.loop.tick() is False, "no end of a job opens it again"
+
+
+def test_a_task_that_cannot_be_resumed_is_left_alone_for_a_while() -> None:
+    """No loop spins on a store that refuses one verb."""
+    stage = chat(says("it runs"), says("done"))
+    stage.loop.tick()
+    tries: list[int] = []
+
+    def unavailable(claim: Claim) -> Resumed:
+        tries.append(1)
+        raise StoreUnavailable("planted: the store is away")
+
+    stage.memory.resume = unavailable  # type: ignore[method-assign]
+    stage.jobs.finish("3-0")
+    for _ in range(20):
+        stage.loop.tick()
+
+    assert len(tries) == 1
+    assert stage.loop._process.kept.pause(10.0) > 0

@@ -21,6 +21,7 @@ def main() -> None:
     table = JobTable(world)
     held = claim_held(world, 600.0)
     jobs = table.of(held)
+    beside = table.of(claim_held(world, 600.0, task="beside", token="beside"))
     for line in sys.stdin:
         asked = json.loads(line)
         answer: Any = None
@@ -30,6 +31,9 @@ def main() -> None:
             case "extend":
                 held.deadline = answer = world.monotonic() + asked["seconds"]
                 table.extended(held)
+                # The guard hears in order: what it is told after that has reached it, so has this. A lease that gets
+                # shorter, as only a test has it, must have arrived before the worker is frozen.
+                beside.start(f"after {answer}", JobSpec("true"))
             case "lost":
                 held.cut("somebody took it over")
                 table.lost(held)
