@@ -118,8 +118,8 @@ GATING: Final = (
                 "Runner._park",
                 (
                     (
-                        "        self._desk.note_jobs()\n",
-                        "        self._desk.flush(Continue())\n        self._desk.note_jobs()\n",
+                        "        self._desk.stop_jobs()  # a person says",
+                        "        self._desk.flush(Continue())\n        self._desk.stop_jobs()  # a person says",
                     ),
                 ),
             ),
