@@ -9,10 +9,13 @@ import pytest
 from msgspec import UNSET
 
 from noeta.core import codec, limits
+from noeta.core.errors import BadInput
 from noeta.core.events import ApprovalAsked, ToolStarted
 from noeta.core.gates import QUESTION_BYTES_MAX, Allow, Ask, Decision, Deny, GatedCall, approval_handle, decide
+from noeta.core.runner import Engine
 from noeta.core.tool import ToolFlags
 from noeta.core.wake import HumanResponseReceived
+from tests.actors import Model
 
 CALL = GatedCall("t", "main", "3-0", "pay", {"euros": 9}, ToolFlags())
 
@@ -161,3 +164,19 @@ def test_the_largest_input_and_question_fit_their_entry() -> None:
     assert isinstance(decision, Ask)
     handle = HumanResponseReceived(approval_handle("\x01" * limits.TASK_ID_CHARS_MAX, "123456-1234"))
     codec.encode("entry", ApprovalAsked("123456-1234", handle, decision.question, decision.input))
+
+
+def test_gates_that_can_be_read_once_are_asked_about_every_call() -> None:
+    class Never:
+        def decide(self, call: GatedCall) -> Decision:
+            return Deny("never")
+
+    engine = Engine(Model(()), gates=iter([Never()]))  # type: ignore[arg-type]
+
+    assert [len(list(engine.gates)), len(list(engine.gates))] == [1, 1]
+
+
+@pytest.mark.parametrize(("field", "wrong"), [("gates", (object(),)), ("on_unknown", "park")])
+def test_an_engine_refuses_what_is_no_gate_and_no_answer_to_an_unknown_outcome(field: str, wrong: Any) -> None:
+    with pytest.raises(BadInput, match=field):
+        Engine(Model(()), **{field: wrong})

@@ -10,6 +10,7 @@ import pytest
 from noeta.core import limits, texts
 from noeta.core.events import ToolFinished, ToolParked, ToolStarted
 from noeta.core.fold import TaskState
+from noeta.core.jobs import JobSpec
 from noeta.core.runner import Engine
 from noeta.core.runner.outcome import Recorded, answered, record
 from noeta.core.store import Child, Post
@@ -148,3 +149,21 @@ def test_an_answer_is_told_in_words_and_a_null_payload_is_no_timeout(event: Item
     call.answer = event
 
     assert answered(call) == ToolFinished("3-0", output, is_error, "woken")
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        (JobSpec(""), "job.command"),
+        (JobSpec("a\0b"), "job.command"),
+        (JobSpec(5), "job.command"),  # type: ignore[arg-type]
+        (JobSpec("a", directory=5), "job.directory"),  # type: ignore[arg-type]
+        (JobSpec("a", directory="b\0"), "job.directory"),
+        (JobSpec("a", environment={"PORT": 8080}), "job.environment"),  # type: ignore[dict-item]
+        (JobSpec("a", environment={"A=B": "c"}), "job.environment"),
+        (JobSpec("a", environment={"": "c"}), "job.environment"),
+        (JobSpec("a", environment={"A": "\0"}), "job.environment"),
+    ],
+)
+def test_what_no_process_can_be_started_with_is_refused_before_it_is_recorded(spec: JobSpec, field: str) -> None:
+    assert field in refusal(ToolResult("started", job=spec))

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from noeta.core.events import CronFired, CronRemoved, CronSet, TaskSuspended, ToolFinished
+from noeta.core.fold import fold
 from noeta.core.model import ModelReply, RequestedCall, UserSaid
 from noeta.core.task import Status
 from noeta.core.wake import NEXT_GOAL, HumanResponseReceived
@@ -173,3 +174,25 @@ def test_a_failed_turn_does_not_stop_the_table() -> None:
 
     assert isinstance(stage.events()[-1], TaskSuspended)
     assert stage.memory.task("t").ready_at == NINE * 1_000_000
+
+
+def test_a_turn_that_the_table_begins_leaves_a_failed_one_behind() -> None:
+    """As a message's does: two bugs between which years of good turns lie are not two in a row."""
+    stage = Stage(sets(), says("set"), says("the report"))
+    stage.loop.tick()
+
+    def fail(request: object) -> None:
+        raise RuntimeError("planted")
+
+    assert isinstance(stage.agent.provider, Model)
+    stage.agent.provider.before = fail
+    stage.memory.post("t", HumanResponseReceived(text="hello"), "m")
+    stage.loop.tick()
+    assert fold("t", stage.memory.read("t").entries).turn_failed
+    stage.agent.provider.before = lambda request: None
+
+    stage.clock.seconds = NINE
+    stage.loop.tick()
+
+    assert [event.due_at for event in stage.fired()] == [NINE]
+    assert not fold("t", stage.memory.read("t").entries).turn_failed
