@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,11 +24,12 @@ from noeta.core.model import ModelReply, ModelRequest, RequestedCall, UserSaid
 from noeta.core.runner import Engine
 from noeta.core.store import Appended, Claim, Commit, Resumed
 from noeta.core.task import Status
+from noeta.core.tool import ToolContext
 from noeta.core.wake import NEXT_GOAL, ControlReceived, HumanResponseReceived
-from noeta.plugins import AskUser, ScheduleWakeup
+from noeta.plugins import AgentGroup, AskUser, ScheduleWakeup
 from noeta.runtime.threads import ThreadWorld
 from noeta.runtime.worker import WorkerLoop
-from tests.actors import Model, asks, engine, says
+from tests.actors import Effect, Model, asks, engine, says
 from tests.unit.runtime.fake_jobs import FakeJobs, FakeTable, StartsJob
 from tests.unit.runtime.scene import Host, Scene
 
@@ -376,3 +378,32 @@ def test_a_task_that_cannot_be_resumed_is_left_alone_for_a_while() -> None:
 
     assert len(tries) == 1
     assert stage.loop._process.kept.pause(10.0) > 0
+
+
+def test_a_group_that_was_complete_before_the_rest_is_gone_on_with() -> None:
+    """Its members ended while another call of the reply ran, and were seen: the row stays running. Keeps: never-stuck,
+    children-once."""
+    stages: list[Stage] = []
+
+    def children_end(ctx: ToolContext) -> None:
+        other = stages[0].other()
+        assert other.tick() and other.tick()
+        stages[0].beat()
+
+    members = {"members": [{"agent": "agent", "prompt": prompt} for prompt in ("a", "b")]}
+    group = ModelReply("", (RequestedCall("AgentGroup", members), RequestedCall("slow", {})), "tool_use")
+    parent = Model((asks("background"), group, says("both")))
+
+    class Family:
+        def call(self, request: ModelRequest, *, attempt: int) -> ModelReply:
+            goal = request.said[0]
+            assert isinstance(goal, UserSaid)
+            return says("ended") if goal.text in "ab" else parent.call(request, attempt=attempt)
+
+    agent = engine(parent, StartsJob(), AgentGroup(), Effect("slow", [], after=children_end))
+    stages.append(Stage(replace(agent, provider=Family()), interactive=True))
+
+    stages[0].loop.tick()
+    stages[0].loop.tick()
+
+    assert stages[0].events()[-1] == TaskSuspended(HumanResponseReceived(NEXT_GOAL), "both")
