@@ -7,6 +7,8 @@ row says, and the journal of what it did, a wall-clock time a line, in microseco
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from noeta.core.jobs import JobSpec
 from noeta.core.model import ModelReply, ModelRequest, ModelSaid, ProviderError, RequestedCall, UserSaid
 from noeta.core.retry import RetryPolicy
 from noeta.core.runner import Engine
@@ -28,6 +31,7 @@ MARK_AT: Final = "NOETA_SHUTDOWN_MARK_AT"
 IN_PLACE: Final = "in-place"
 GO_ON: Final = "go-on"
 JOURNAL: Final = "journal"
+JOB_WRITES: Final = "job-writes"
 LINE_SECONDS: Final = 0.05
 LOOK_SECONDS: Final = 0.01
 
@@ -47,7 +51,7 @@ def for_ever() -> None:
 
 
 class Provider:
-    """Does what the goal says; a goal that names no model call is a tool, which it asks for."""
+    """Does what the goal says; one that names no model call names tools, which it asks for."""
 
     def call(self, request: ModelRequest, *, attempt: int) -> ModelReply:
         first = request.said[0]
@@ -61,8 +65,8 @@ class Provider:
                 for_ever()
             case "retry sleep":
                 raise ProviderError("the provider is down")
-            case tool if not any(isinstance(said, ModelSaid) for said in request.said):
-                return ModelReply("", (RequestedCall(tool, {}),), "tool_use")
+            case tools if not any(isinstance(said, ModelSaid) for said in request.said):
+                return ModelReply("", tuple(RequestedCall(tool, {}) for tool in tools.split(", ")), "tool_use")
         return ModelReply("done")
 
 
@@ -94,6 +98,19 @@ def journals(ctx: ToolContext) -> None:
         time.sleep(LINE_SECONDS)
 
 
+@dataclass(frozen=True)
+class StartsJob:
+    """Implements ``noeta.core.tool.Tool``: starts a job that writes, and whose processes ignore SIGTERM."""
+
+    name: str = "job"
+    flags: ToolFlags = ToolFlags(retry_safe=True)
+
+    def run(self, input: Any, ctx: ToolContext) -> ToolResult:
+        # The shell ignores it, too: when a job's shell ends, the rest is killed at once.
+        program = f"trap '' TERM; {shlex.quote(sys.executable)} -m tests.shutdown_matrix.job; :"
+        return ToolResult("started", job=JobSpec(program))
+
+
 def write_line() -> None:
     with (Path(os.environ[FOLDER]) / JOURNAL).open("a") as journal:
         journal.write(f"{time.time_ns() // 1000}\n")
@@ -120,6 +137,7 @@ def make() -> WorkerApp:
         Body("tool journals", journals),
         Body("tool returns", lambda ctx: go_on()),
         Body("tool leaves a thread", leaves_a_thread),
+        StartsJob(),
     )
     patient = RetryPolicy(max_attempts=9, first_seconds=600.0, max_seconds=3600.0)
     engine = Engine(Provider(), tools={tool.name: tool for tool in tools}, retry=patient)

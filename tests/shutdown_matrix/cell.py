@@ -66,7 +66,7 @@ def try_cell(place: Place, row: Row, strike: Strike, folder: Path) -> Cell:
     scene = Scene(place, folder, row, queue=folder.name)
     with contextlib.closing(open_place(place, folder)) as store:
         if row.has_task:
-            store.create(NewTask(scene.task_id, "main", row.name, queue=scene.queue))
+            store.create(NewTask(scene.task_id, "main", row.name, queue=scene.queue, interactive=row.interactive))
         else:
             store.tasks(limit=1)  # a file is there from now on
         worker = _start(scene)
@@ -142,8 +142,8 @@ def _look(scene: Scene, store: Store) -> tuple[After, int]:
     row = store.task(scene.task_id)
     after: After = "at once"
     free_at = row.ready_at or 0
-    if row.status is Status.RUNNING:
-        after, free_at = "after its lease", row.lease_until or 0
+    if row.lease_until is not None:
+        after, free_at = "after its lease", row.lease_until
     elif row.status is Status.TERMINAL:
         return "ended", _lines_after(scene, store.read(scene.task_id).entries[-1].at)
     if not _claim(scene, store, row):
@@ -153,7 +153,7 @@ def _look(scene: Scene, store: Store) -> tuple[After, int]:
 
 def _claim(scene: Scene, store: Store, row: TaskRow) -> bool:
     """Claim the task as another worker would: at the first try, or, if it was left, once its lease is over."""
-    deadline = time.monotonic() + (LEASE_SECONDS * 2 if row.status is Status.RUNNING else 0.0)
+    deadline = time.monotonic() + (LEASE_SECONDS * 2 if row.lease_until is not None else 0.0)
     while True:
         if store.claim("another", [scene.queue], LEASE_SECONDS).claims:
             return True

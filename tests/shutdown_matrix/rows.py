@@ -6,12 +6,18 @@ import signal
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from noeta.runtime.jobs import table
+from tests.shutdown_matrix import app
+
 GRACE_SECONDS: Final = 3.0
 LEASE_SECONDS: Final = 4.0
 STATEMENT_SECONDS: Final = 1.0
 SLACK_SECONDS: Final = 2.0
 """What a loaded machine may add to an end that is said to be at once (below the grace, so that the two differ), or when
 the grace is over."""
+
+JOB_SECONDS: Final = table.GRACE_SECONDS
+"""What a job whose processes ignore SIGTERM adds: then they are killed."""
 
 STORE_SECONDS: Final = LEASE_SECONDS / 2
 """What a worker adds to the grace for the last call to a store that does not answer."""
@@ -84,6 +90,7 @@ class Row:
     told: Must
     told_twice: Must
     has_task: bool = True
+    interactive: bool = False
     holds_claim: bool = True
     reaches: str = "in-place"
     store: Literal["works", "hangs", "away"] = "works"
@@ -118,6 +125,22 @@ ROWS: Final = (
     Row("tool heeds", "a tool that heeds `ctx.cancelled`", given_back(), HURRIED),
     Row("tool is deaf", "a tool that does not", left(), left(SLACK_SECONDS)),
     Row("tool journals", "a tool that does not, and writes every 50 ms", left(), left(SLACK_SECONDS)),
+    Row(
+        "job, tool heeds",
+        "a tool that heeds it, beside a background job that does not end on SIGTERM",
+        given_back(JOB_SECONDS + SLACK_SECONDS),
+        left(SLACK_SECONDS),
+        then_reaches=app.JOB_WRITES,
+    ),
+    Row(
+        "job",
+        "nothing: the task rests, and such a job keeps its claim",
+        given_back(JOB_SECONDS + SLACK_SECONDS),
+        left(SLACK_SECONDS),
+        interactive=True,
+        reaches=app.JOB_WRITES,
+        then_reaches="append.after ModelReplied,TaskSuspended",
+    ),
     Row(
         "idle poll",
         "nothing: the pause between two looks",
@@ -169,6 +192,8 @@ QUICK: Final = frozenset(
         ("tool heeds", "SIGTERM"),
         ("tool journals", "SIGTERM"),
         ("tool journals", "SIGTERM twice"),
+        ("job", "SIGTERM"),
+        ("job", "SIGKILL"),
         ("start-up", "SIGINT"),
     }
 )
