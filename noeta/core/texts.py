@@ -22,6 +22,8 @@ INTERNAL_ERROR: Final = "internal_error"
 UNREADABLE_LOG: Final = "unreadable_log"
 TOO_MANY_FAILURES: Final = "max_attempts_exceeded"
 TOO_MANY_TAKEOVERS: Final = "stale_reclaim_exceeded"
+AUTO_REDRIVE: Final = "auto_redrive"
+"""The reason of a seal whose attempt is taken up again at once: nobody has to be asked."""
 WORKER_STOPPED: Final = "worker_stopped"
 """The reason of a seal that a worker wrote itself before it gave the task back: nobody died in that model call."""
 

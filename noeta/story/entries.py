@@ -49,7 +49,7 @@ _RESULTS: Final = {
 """How a result came about, by its ``source``."""
 
 _SEALS: Final = {
-    "auto_redrive": "it is taken up again",
+    texts.AUTO_REDRIVE: "it is taken up again",
     texts.WORKER_STOPPED: "the worker is told to stop",
     texts.ATTEMPT_PARKED: "a person is to say how it goes on",
 }

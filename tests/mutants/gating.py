@@ -6,8 +6,11 @@ from typing import Final
 
 from tests.mutants.mutant import RUNNER, Lines, Mutant, Quick
 
+_CALLS: Final = "tests/unit/runtime/test_gated_calls.py::"
 _APPROVALS: Final = "tests/unit/runtime/test_approvals.py::"
+_DEATHS: Final = "tests/unit/runtime/test_gated_deaths.py::"
 _PARKING: Final = "tests/unit/runtime/test_parking.py::"
+_PARKING_DEATHS: Final = "tests/unit/runtime/test_parking_deaths.py::"
 _DECIDES: Final = "            return self._park(interrupted, found)\n"
 
 GATING: Final = (
@@ -35,7 +38,7 @@ GATING: Final = (
         ),
         laws=("effect-at-most-once", "script-finished"),
         quick=Quick(
-            tests=(_APPROVALS + "test_a_recovered_call_is_not_gated_again_and_runs_with_what_the_log_holds",),
+            tests=(_DEATHS + "test_a_recovered_call_is_not_gated_again_and_runs_with_what_the_log_holds",),
         ),
         extra=True,
     ),
@@ -104,7 +107,7 @@ GATING: Final = (
                 ),
             ),
         ),
-        quick=Quick(tests=(_APPROVALS + "test_the_log_holds_what_runs_and_the_model_what_it_asked_for",)),
+        quick=Quick(tests=(_CALLS + "test_the_log_holds_what_runs_and_the_model_what_it_asked_for",)),
         extra=True,
     ),
     Mutant(
@@ -126,7 +129,7 @@ GATING: Final = (
         ),
         laws=("script-finished", "never-stuck"),
         quick=Quick(
-            tests=(_PARKING + "test_a_death_at_any_point_of_parking_leaves_all_of_it_or_nothing",),
+            tests=(_PARKING_DEATHS + "test_a_death_at_any_point_of_parking_leaves_all_of_it_or_nothing",),
             sim=("park-and-type", "kill"),
         ),
         extra=True,
@@ -173,7 +176,7 @@ GATING: Final = (
         ),
         laws=("calls-pair", "wake-once", "children-once", "script-finished", "never-stuck"),
         quick=Quick(
-            tests=(_APPROVALS + "test_a_parked_call_is_not_cut_short_by_a_takeover",), sim=("approve-late", "kill")
+            tests=(_DEATHS + "test_a_parked_call_is_not_cut_short_by_a_takeover",), sim=("approve-late", "kill")
         ),
         extra=True,
     ),

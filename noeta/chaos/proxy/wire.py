@@ -68,12 +68,13 @@ class Wire:
                 cwd="/",
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(str(Path(path).resolve()) for path in sys.path)},
             )
-        self._number = reapers.process(self._child.pid)
+        self._number: int | None = None
         try:
+            self._number = reapers.process(self._child.pid)
             word = self._hear(START_SECONDS_MAX)
             assert isinstance(word, Listens), word
             self.port = word.port
-        except BaseException:
+        except BaseException:  # an interrupt, too: nobody has the wire yet who could close it
             self.close()
             raise
 
@@ -127,7 +128,8 @@ class Wire:
         except subprocess.TimeoutExpired:
             kill_processes([(self._child.pid, started_at(self._child.pid))])
             self._child.wait()
-        self._reapers.withdraw(self._number)
+        if self._number is not None:
+            self._reapers.withdraw(self._number)
 
     def __enter__(self) -> Self:
         return self

@@ -324,7 +324,7 @@ class Runner:
         on_unknown = self._on_unknown if self._engine.on_unknown is None else self._engine.on_unknown
         if on_unknown is OnUnknown.PARK and calls.is_for_a_person(self._engine, self._state, found):
             return self._park(interrupted, found)
-        self._desk.note(StepAttemptAbandoned(_open_from(interrupted), "auto_redrive"))
+        self._desk.note(StepAttemptAbandoned(_open_from(interrupted), texts.AUTO_REDRIVE))
         for call, recorded in found:
             if recorded is Undecided.RUN_AGAIN:
                 self._run_call(call)

@@ -22,7 +22,7 @@ from psycopg import conninfo, sql
 from noeta.backends.stores.pg_migrate import migrate
 from noeta.backends.stores.postgres import PostgresStore
 from noeta.chaos.proxy import Cut, NoWire, Outcome, Wire, WireFailed, resolve
-from noeta.chaos.proxy.target import Address
+from noeta.chaos.proxy.target import Address, Target
 from noeta.chaos.reaper import Reapers
 from noeta.chaos.schedule import Kind
 from noeta.core.errors import CommitUnknown, InvalidLease, StoreUnavailable
@@ -275,6 +275,32 @@ def test_nothing_is_left_and_the_port_is_closed(pg_dsn: str, tmp_path: Path, rea
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port))
     wire.close()  # twice does no harm
+
+
+@pytest.mark.parametrize("where", ["registers", "hears"])
+def test_a_start_that_is_interrupted_leaves_no_proxy(
+    where: str, tmp_path: Path, reapers: Reapers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody was given the wire, so nobody closes it."""
+    pids: list[int] = []
+    process = reapers.process
+
+    def registers(pid: int) -> int:
+        pids.append(pid)
+        if where == "registers":
+            raise KeyboardInterrupt
+        return process(pid)
+
+    def hears(wire: Wire, seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reapers, "process", registers)
+    monkeypatch.setattr(Wire, "_hear", hears)
+    with pytest.raises(KeyboardInterrupt):
+        Wire(Target(Address("127.0.0.1", 1), {}), tmp_path / "cuts.jsonl", tmp_path / "wire.log", reapers)
+
+    (pid,) = pids
+    assert not Path(f"/proc/{pid}").exists()
 
 
 def test_a_proxy_that_is_killed_is_noticed(wire: Wire, far: PostgresStore) -> None:

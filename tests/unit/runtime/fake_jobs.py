@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from noeta.core.jobs import JobEnd, JobOutput, Jobs, JobSpec
 from noeta.core.runner import Held
 from noeta.core.tool import ToolContext, ToolFlags, ToolResult
 from noeta.core.world import Event, World
+
+SOME_JOB = JobSpec("make it so")
 
 
 class FakeJobs:
@@ -69,10 +71,12 @@ class FakeJobs:
 
 
 class FakeTable:
-    """Implements ``noeta.core.jobs.JobTable``: ``by_claim`` holds every claim's jobs, ``gone`` the claims it lost."""
+    """Implements ``noeta.core.jobs.JobTable``: ``by_claim`` holds every claim's jobs, of this kind, and ``gone`` the
+    claims it lost."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, kind: Callable[[World], FakeJobs] = FakeJobs) -> None:
         self._world = world
+        self._kind = kind
         self.by_claim: dict[tuple[str, str], FakeJobs] = {}
         self.gone: list[tuple[str, str]] = []
         self.deadlines: list[float] = []
@@ -83,7 +87,7 @@ class FakeTable:
         return self.jobs_of(held)
 
     def jobs_of(self, held: Held) -> FakeJobs:
-        jobs = self.by_claim.setdefault(held.key, FakeJobs(self._world))
+        jobs = self.by_claim.setdefault(held.key, self._kind(self._world))
         jobs.ends_when_stopped = self.end_when_stopped
         return jobs
 
@@ -99,10 +103,13 @@ class FakeTable:
 
 
 class StartsJob:
-    """Implements ``noeta.core.tool.Tool``: starts a background job."""
+    """Implements ``noeta.core.tool.Tool``: starts a background job that runs this."""
 
     name = "background"
     flags = ToolFlags(retry_safe=True)
 
+    def __init__(self, spec: JobSpec = SOME_JOB) -> None:
+        self._spec = spec
+
     def run(self, input: Any, ctx: ToolContext) -> ToolResult:
-        return ToolResult("started", job=JobSpec("make it so"))
+        return ToolResult("started", job=self._spec)

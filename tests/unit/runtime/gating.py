@@ -1,4 +1,4 @@
-"""Gates made by hand, tools that note what they ran with, and one task over machines that may die: for tests of
+"""Gates made by hand, tools that note what they ran with, and one task over machines that may die: for tests of gates,
 approvals and parks."""
 
 from __future__ import annotations
@@ -7,21 +7,27 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from noeta.core.events import Entry, Event
+from noeta.core import texts
+from noeta.core.events import Entry, Event, TaskSuspended
 from noeta.core.fold import fold
 from noeta.core.gates import Allow, Ask, Decision, Deny, Gate, GatedCall, approval_handle
 from noeta.core.model import ModelReply, ToolAnswered
 from noeta.core.runner import Engine
 from noeta.core.task import Status
 from noeta.core.tool import OnUnknown, Tool, ToolContext, ToolFlags, ToolResult
+from noeta.core.wake import NEXT_GOAL, HumanResponseReceived
 from noeta.core.world import ProcessDied
-from tests.actors import Model, PointWorld, engine, says
-from tests.unit.runtime.machines import Machine, Site
+from tests.actors import Model, PointWorld, asks, die, engine, says
+from tests.unit.runtime.machines import LEASE, Machine, Site
 
 APPROVAL = approval_handle("t", "3-0")
 """Of the first call of the first reply."""
 
 POINTS_MIN, POINTS_MAX = 15, 400
+
+HERE = HumanResponseReceived(NEXT_GOAL)
+PARKED = ["StepAttemptAbandoned", "NoticeGiven", "TaskSuspended"]
+"""What one commit of a park holds."""
 
 
 @dataclass
@@ -135,3 +141,57 @@ def told(site: Site, id: str = "t") -> list[ToolAnswered]:
     """What the model is told of its calls, as the log has it."""
     entries: list[Entry] = list(site.store.read(id).entries)
     return [said for said in fold(id, entries).said if isinstance(said, ToolAnswered)]
+
+
+def site_of(*gates: Any, reply: ModelReply | None = None, tools: tuple[Any, ...] = (), **more: Any) -> Site:
+    """A one-shot task ``t`` whose model asks for ``pay`` (unless told otherwise)."""
+    return Site(main=agent(*gates, asks=reply or asks("pay"), tools=tools, **more))
+
+
+def approve(site: Site, handle: str = APPROVAL, text: str = texts.APPROVE, id: str = "t") -> None:
+    """As `noeta tasks approve` and `deny` do: the first answer counts."""
+    site.outsider().say(id, text, message_id="answer", handle=handle)
+
+
+def interrupted(
+    tool: str = "pay",
+    *,
+    gates: tuple[Any, ...] = (),
+    then: tuple[Any, ...] | None = None,
+    reply: Any = None,
+    tools: tuple[Tool, ...] = (),
+    now: Tool | None = None,
+    retry_safe: bool = False,
+    interactive: bool = True,
+    on_unknown: OnUnknown | None = None,
+    model: Model | None = None,
+    more: tuple[Any, ...] = (says("and then"),),
+) -> tuple[Site, list[Any]]:
+    """A task whose worker died in this tool, and whose lease is over; what ran so far.
+
+    ``then``: the gates of the next worker; ``now``: its tool of that name.
+    """
+    ran: list[Any] = []
+    reply = reply or asks(tool)
+    deadly = Notes(tool, ran, retry_safe, die)
+    site = Site(main=agent(*gates, asks=reply, tools=(*tools, deadly), on_unknown=on_unknown, model=model, more=more))
+    site.create(interactive=interactive)
+    assert not lives(site.machine("dies"))
+    site.seconds += LEASE
+    sound = now or Notes(tool, ran, retry_safe)
+    after = gates if then is None else then
+    site.agents["main"] = agent(
+        *after, asks=reply, tools=(*tools, sound), on_unknown=on_unknown, model=model, more=more
+    )
+    return site, ran
+
+
+def is_parked(site: Site, handle: str = NEXT_GOAL) -> bool:
+    row = site.row()
+    return (row.status, row.wake_on) == (Status.SUSPENDED, HumanResponseReceived(handle)) and (
+        site.events()[-1] == TaskSuspended(HumanResponseReceived(handle), reason=texts.ATTEMPT_PARKED)
+    )
+
+
+def say(site: Site, text: str = "it was paid, go on", id: str = "1") -> None:
+    site.outsider().say("t", text, message_id=id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noeta.core import codec
+from noeta.core import codec, texts
 from noeta.core.events import (
     ApprovalAsked,
     CronFired,
@@ -42,6 +42,8 @@ BEGAN = 1_700_000_000 * MICROS_PER_SECOND
 CREATED = TaskCreated("clerk", "go")
 MESSAGE = HumanResponseReceived(NEXT_GOAL, "hello")
 REST = HumanResponseReceived(NEXT_GOAL)
+CALLED = ModelCalled("h", 1)
+REDRIVEN = StepAttemptAbandoned(4, texts.AUTO_REDRIVE)
 
 SAMPLES: dict[type, Event] = {
     TaskCreated: TaskCreated("clerk", "go", interactive=True, parent_task_id="p", group="p.3-0"),
@@ -53,7 +55,7 @@ SAMPLES: dict[type, Event] = {
     ToolStarted: ToolStarted("3-0", 2),
     ToolFinished: ToolFinished("3-0", "done", children=("t.3-0.1",)),
     ToolParked: ToolParked("3-0", TimerFired(1_700_000_060.0)),
-    StepAttemptAbandoned: StepAttemptAbandoned(3, "auto_redrive"),
+    StepAttemptAbandoned: StepAttemptAbandoned(3, texts.AUTO_REDRIVE),
     NoticeGiven: NoticeGiven("The worker was lost."),
     JobStarted: JobStarted("3-0", "sleep 9"),
     JobEnded: JobEnded("3-0", "exited", exit_code=0, output="done"),
@@ -71,6 +73,16 @@ SAMPLES: dict[type, Event] = {
 
 Dated = tuple[int, float, Event]
 """An epoch, seconds since the task was created, and what happened then."""
+
+
+def asks(seq: int, *tools: str) -> ModelReplied:
+    """A reply at this seq that asks for these tools."""
+    return ModelReplied("", tuple(ToolCall(f"{seq}-{n}", tool, {}) for n, tool in enumerate(tools)), "tool_use")
+
+
+def asked(call: str, text: str = "") -> HumanResponseReceived:
+    """What a call waits for that a person is to approve."""
+    return HumanResponseReceived(f"approval:t:{call}", text)
 
 
 def second(seconds: float) -> int:
