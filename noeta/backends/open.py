@@ -14,6 +14,8 @@ _CONNECTION_STRING: Final = re.compile(r"\s*[a-z_]+\s*=", re.IGNORECASE)
 _FILE: Final = re.compile(r"sqlite:(?://(?=/)|(?!//))", re.IGNORECASE)
 """``sqlite:PATH``, or ``sqlite:///PATH`` for one from the root; ``sqlite://`` and a name would be a host."""
 _FACTORY: Final = "factory:"
+_SECRET: Final = re.compile(r"@|password", re.IGNORECASE)
+"""What may be an address with a password in it, mistyped."""
 
 DEFAULT_STATEMENT_TIMEOUT: Final = 5.0
 """Seconds a statement may take before the server gives it up."""
@@ -35,8 +37,8 @@ def open_store(
     the wait for its lock.
 
     Raises:
-        BadInput: none of these, or another argument; names what is expected, and never repeats the address, which may
-            hold a password.
+        BadInput: none of these, or another argument; names what is expected, and never repeats what may hold a
+            password.
         StoreUnavailable: a file that cannot be used.
     """
     if file := _FILE.match(address):
@@ -45,13 +47,11 @@ def open_store(
         return SqliteStore(address[file.end() :], wait_seconds=statement_timeout)
     if address.startswith(_FACTORY):
         return open_factory(address.removeprefix(_FACTORY))
-    if not _ADDRESS.match(address) and not _CONNECTION_STRING.match(address):
-        scheme, colon, _ = address.partition("://")
-        found = f"{scheme}://…" if colon else "something else"
+    if not is_server(address):
         raise BadInput(
             "store",
             "expected postgresql://…, a connection string host=… dbname=…, sqlite:PATH or "
-            f"factory:MODULE:FUNCTION:PLACE, found {found}",
+            f"factory:MODULE:FUNCTION:PLACE, found {_found(address)}",
         )
     from noeta.backends.stores.postgres import PostgresStore
 
@@ -62,3 +62,19 @@ def open_store(
         pooled=pooled,
         statement_timeout=statement_timeout,
     )
+
+
+def is_server(address: str) -> bool:
+    """Whether this is how a Postgres server is named."""
+    return bool(_ADDRESS.match(address) or _CONNECTION_STRING.match(address))
+
+
+def _found(address: str) -> str:
+    """What stands where an address should, and, where it looks like a file, how that is named."""
+    scheme, colon, _ = address.partition("://")
+    if colon:
+        return f"{scheme}://…"
+    if _SECRET.search(address):
+        return "something else"
+    file = address if address and ":" not in address else "/path/tasks.db"
+    return f"{address!r:.200}; a file is named so: sqlite:{file:.200}"

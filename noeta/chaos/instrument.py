@@ -14,7 +14,7 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -103,14 +103,25 @@ def plant(mutant: str) -> None:
     Raises:
         BadInput: there is no such function.
     """
-    if not mutant:
-        return
+    if mutant:
+        find_mutant(mutant)()
+
+
+def find_mutant(mutant: str) -> Callable[[], object]:
+    """``module:function``, not called.
+
+    Raises:
+        BadInput: there is no such function.
+    """
     name, _, function = mutant.partition(":")
     try:
         found = getattr(importlib.import_module(name), function)
     except (ImportError, AttributeError, ValueError) as error:
         raise BadInput("--mutant", f"expected MODULE:FUNCTION, found {mutant!r} ({error})") from error
-    found()
+    if not callable(found):
+        raise BadInput("--mutant", f"expected MODULE:FUNCTION, found {mutant!r}, which is no function")
+    made: Callable[[], object] = found
+    return made
 
 
 def die_with_harness(lifeline: int) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from noeta.commands.tasks.place import UNREACHABLE
 from noeta.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def check(
     """Judge by the laws what a run left behind, or, read-only and in pages, a live Postgres store.
 
     Of a live store only the laws that need nothing but logs and rows are judged. Exit codes: 0 valid, 1 invalid,
-    2 unknown (nothing seen is unknown), 3 the check itself failed, 64 bad usage.
+    2 unknown (nothing seen is unknown), 3 the store cannot be asked or the check itself failed, 64 bad usage.
     """
     code = _live(target, schema) if _DSN.match(target) else _directory(Path(target))
     raise typer.Exit(code)
@@ -58,7 +59,8 @@ def _live(dsn: str, schema: str) -> int:
         with LiveEvidence(dsn, schema) as evidence:
             evidence.check_schema()
             report = check_all(evidence, LIVE_LAWS)
-            typer.echo(explain_report(report, evidence.run), nl=False)
+            _, laws = explain_report(report, evidence.run).split("\n", 1)  # its verdict is that of a storm
+            typer.echo(f"{report.tasks} {'task' if report.tasks == 1 else 'tasks'}\n{laws}", nl=False)
             verdict, unseen = live_verdict(report)
             typer.echo(
                 f"verdict={verdict.value}" + (f" (nothing to see yet for {', '.join(unseen)})" if unseen else "")
@@ -67,7 +69,10 @@ def _live(dsn: str, schema: str) -> int:
         raise BadInput("schema", f"there is no noeta store in schema {schema!r} at {where}") from None
     except psycopg.Error as error:
         first = str(error).strip().splitlines()[:1]
-        raise BadInput("target", f"the Postgres at {where} does not answer: {''.join(first)}") from None
+        typer.echo(
+            f"noeta: the store cannot be asked: the Postgres at {where} does not answer: {''.join(first)}", err=True
+        )
+        return UNREACHABLE
     return verdict.exit_code
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Mapping
-from typing import Final
 
-ONCE: Final[Mapping[str, object]] = {"comes_once": True}
-"""``extra=`` of a line about the process's own life, which is never left out."""
+from noeta.runtime.reliability import ONCE
+
+__all__ = ["ONCE", "OneLineASecond", "set_up_log"]
 
 
 class OneLineASecond(logging.Filter):

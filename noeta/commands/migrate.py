@@ -6,6 +6,9 @@ from typing import Annotated
 
 import typer
 
+from noeta.commands.tasks.place import new_file, told_of_store
+from noeta.core.errors import BadInput
+
 
 def migrate(
     store: Annotated[
@@ -14,13 +17,22 @@ def migrate(
     schema: Annotated[str, typer.Option(help="The schema to create or bring up to date.")] = "noeta",
 ) -> None:
     """Create the tables and functions, or bring them up to date. Two at once are fine; a killed one is finished
-    by the next."""
-    from noeta.backends.open import open_store
+    by the next.
+
+    Exit codes: 0 done, 3 the store cannot be asked, 64 bad usage.
+    """
+    from noeta.backends.open import is_server, open_store
     from noeta.backends.stores.pg_migrate import migrate as bring_up_to_date
 
-    if store.lower().startswith("sqlite:"):
-        open_store(store).close()
-        typer.echo("up to date: a SQLite file is made, or brought up to date, by whoever opens it")
-        return
-    applied = bring_up_to_date(store, schema)
+    new_file(store, may_be=True)  # refuses what no file can be made of
+    with told_of_store():
+        if not is_server(store):
+            if store.startswith("factory:"):
+                raise BadInput(
+                    "--store", "expected postgresql://… or sqlite:PATH, found factory:…, which migrates itself"
+                )
+            open_store(store).close()
+            typer.echo("up to date: a SQLite file is made, or brought up to date, by whoever opens it")
+            return
+        applied = bring_up_to_date(store, schema)
     typer.echo(f"schema {schema}: " + (f"applied {', '.join(map(str, applied))}" if applied else "up to date"))

@@ -93,8 +93,9 @@ class Shutdown:
                 self._go(0)
             elif self._told_at is None:
                 self._told_at = self._now()
+                # Said before anything stops: the log then has it before what it leads to, and it is not lost.
+                self._say(f"{name}: stopping, and giving every task back; once more to exit at once", wait=True)
                 self._service.stop()
-                self._say(f"{name}: stopping, and giving every task back; once more to exit at once")
             elif self._now() - self._told_at >= TOGETHER_SECONDS:
                 self._say(f"{name} again: exiting at once; tasks are left to their leases", wait=True)
                 self._go(LEFT_TO_LEASES)
@@ -106,7 +107,7 @@ class Shutdown:
             signal.signal(number, signal.SIG_IGN)
 
     def _say(self, words: str, *, wait: bool = False) -> None:
-        """On another thread: the log may be blocked, and the next signal must be heard."""
+        """On another thread: the log may be blocked, and the next signal must be heard; ``wait`` is bounded."""
         saying = threading.Thread(target=_log.warning, args=(words,), kwargs={"extra": ONCE}, daemon=True)
         saying.start()
         if wait:

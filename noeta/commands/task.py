@@ -13,8 +13,9 @@ import typer
 
 from noeta.commands.tasks.as_json import dumps
 from noeta.commands.tasks.hints import STORE_VARIABLE, At
-from noeta.commands.tasks.looking import last_event, look
+from noeta.commands.tasks.looking import last_event, look, questions
 from noeta.commands.tasks.place import AsJson, Refused, Schema, TaskId, opened
+from noeta.commands.tasks.showing import next_steps
 from noeta.core.errors import BadInput, UnknownTask
 from noeta.core.ids import micros
 from noeta.core.store import Store
@@ -25,7 +26,7 @@ from noeta.story.lines import WIDTH_MIN, Look, Shown, broken, story_lines
 from noeta.story.parts import Part, Seen
 from noeta.story.tell import tell
 from noeta.story.text import name, quoted
-from noeta.story.words import ended, standing
+from noeta.story.words import ended, is_parked, standing
 
 IDS_SHOWN: Final = 5
 
@@ -37,8 +38,8 @@ _COLOURS: Final[Mapping[Look, Mapping[str, Any]]] = {
     Look.FAILED: {"fg": "red"},
 }
 
-Told = tuple[Head, Sequence[Part], int]
-"""A head, its story, and what time it is."""
+Told = tuple[Head, Sequence[Part], int, Sequence[str]]
+"""A head, its story, what time it is, and the commands with which a person goes on."""
 
 
 def task(
@@ -53,7 +54,9 @@ def task(
     ] = None,
     width: Annotated[
         int | None,
-        typer.Option(min=WIDTH_MIN, help="Break lines at so many characters. Default: the terminal's, or never."),
+        typer.Option(
+            help=f"Break lines at so many characters, {WIDTH_MIN} or more. Default: the terminal's, or never."
+        ),
     ] = None,
     no_color: Annotated[bool, typer.Option("--no-color", help="No colours on a terminal, either.")] = False,
     as_json: AsJson = False,
@@ -64,10 +67,12 @@ def task(
     its epoch. Of a run (--run) the story also has who held each claim, and the faults that hit them. Long texts are
     cut; --json has them whole. Exit codes as of `noeta tasks`.
     """
+    if width is not None and width < WIDTH_MIN:
+        raise BadInput("--width", f"at least {WIDTH_MIN}, found {width}")
     if run is not None:
-        head, parts, now = _of_run(run, id)
+        head, parts, now, steps = _of_run(run, id)
     elif store is not None:
-        head, parts, now = _of_store(At(store, schema), id)
+        head, parts, now, steps = _of_store(At(store, schema), id)
     else:
         raise BadInput("--store", f"say where the task is: --store, --run, or {STORE_VARIABLE} in the environment")
     if as_json:
@@ -76,7 +81,7 @@ def task(
     if width is None and is_terminal():
         width = max(WIDTH_MIN, shutil.get_terminal_size().columns)
     coloured = is_terminal() and not no_color and not os.environ.get("NO_COLOR")
-    for line in _lines(head, parts, now, width):
+    for line in _lines(head, parts, now, steps, width):
         text = typer.style(line.text, **_COLOURS[line.look]) if coloured and line.look in _COLOURS else line.text
         typer.echo(text, color=coloured)
 
@@ -86,11 +91,12 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def _lines(head: Head, parts: Sequence[Part], now: int, width: int | None) -> Iterator[Shown]:
+def _lines(head: Head, parts: Sequence[Part], now: int, steps: Sequence[str], width: int | None) -> Iterator[Shown]:
     yield from broken(head_lines(head, now), width, Look.HEAD)
     yield Shown("")
     yield from story_lines(parts, width)
     yield from broken(tail_lines(head), width, Look.HEAD)
+    yield from (Shown(step, Look.HEAD) for step in steps)  # never broken: they are pasted
 
 
 def _of_store(at: At, id: str) -> Told:
@@ -99,11 +105,14 @@ def _of_store(at: At, id: str) -> Told:
         seen = look(dispatcher.store, id)
         kids = tuple(_kids(dispatcher.store, born(seen.entries), now))
     row = seen.row
+    asked = questions(seen)
+    steps = tuple(next_steps(at, seen, asked)) if asked or is_parked(row, seen.last) else ()
     holders = {} if row.worker is None else {row.epoch: name(row.worker)}
     return (
         Head(id, row, seen.entries, kids, seen.unread),
         tell(seen.entries, Seen(holders, epoch=row.epoch)),
         now,
+        steps,
     )
 
 
@@ -135,4 +144,4 @@ def _of_run(path: Path, id: str) -> Told:
         there = ", ".join(map(name, ids[:IDS_SHOWN])) or "none at all"
         raise Refused(f"this run has no log of a task {quoted(id)}; it has {there}{more}")
     head, seen = story_of(task, evidence.run)
-    return head, tell(task.log, seen), task.log[-1].at if task.final is None else task.final.at
+    return head, tell(task.log, seen), task.log[-1].at if task.final is None else task.final.at, ()

@@ -14,15 +14,39 @@ import typer
 from noeta.backends.open import DEFAULT_STATEMENT_TIMEOUT, open_store
 from noeta.backends.stores.sqlite_errors import Locked
 from noeta.commands.log_lines import ONCE, set_up_log
+from noeta.commands.named import named
 from noeta.commands.shutdown import LEFT_TO_LEASES, Shutdown
+from noeta.commands.tasks.place import new_file, told_of_store
 from noeta.core.errors import BadInput
-from noeta.core.lower import check_count
+from noeta.core.limits import LEASE_SECONDS_MAX
+from noeta.core.lower import check_claim_input, check_count, check_span
 from noeta.core.store import Store
 from noeta.runtime.app import load_app
-from noeta.runtime.service import CONCURRENCY_MAX, DEFAULT_LEASE_SECONDS, STOP_GRACE_SECONDS, WorkerService
+from noeta.runtime.service import (
+    CONCURRENCY_MAX,
+    DEFAULT_LEASE_SECONDS,
+    GRACE_SECONDS_MAX,
+    POLL_SECONDS_MAX,
+    STOP_GRACE_SECONDS,
+    WorkerService,
+)
+from noeta.story.text import name as shown
 
 CONNECTIONS_BESIDE_STEPS: Final = 4
 """For claims, sweeps and reads while every step holds one. Renewals have one more of their own."""
+
+OPTIONS: Final = {
+    "concurrency": "--concurrency",
+    "lease_seconds": "--lease",
+    "poll": "--poll",
+    "grace": "--grace",
+    "queue": "--queue",
+    "worker": "--name",
+    "statement_timeout": "--statement-timeout",
+    "wait_seconds": "--statement-timeout",
+    "app": "--app",
+}
+"""By the fields that refuse their values."""
 
 _log = logging.getLogger("noeta.worker")
 
@@ -47,17 +71,25 @@ def worker(
     """Claim tasks and drive them. SIGTERM, SIGINT (Ctrl-C) or SIGHUP: cancel the steps, give their tasks back, exit.
 
     A second signal, half a second later or more, exits at once. A database that is down, goes away or comes back is
-    waited for. Exit 0: every task was given back; 1: one was not, and is left to its lease.
+    waited for; a SQLite file that is not there is made, and named. Exit codes: 0 every task was given back, 1 one was
+    not, and is left to its lease, 3 the store cannot be used, 64 bad usage.
     """
-    with Shutdown() as shutdown:
+    name = f"{socket.gethostname()}-{os.getpid()}" if name is None else name
+    timeout = DEFAULT_STATEMENT_TIMEOUT if statement_timeout is None else statement_timeout
+    with Shutdown() as shutdown, named(**OPTIONS):
         check_count("concurrency", concurrency, CONCURRENCY_MAX)
-        set_up_log()
+        check_claim_input(name, queue or None, lease, None, 1)
+        check_span("poll", poll, POLL_SECONDS_MAX)
+        check_span("grace", grace, GRACE_SECONDS_MAX)
+        check_span("statement_timeout", timeout, LEASE_SECONDS_MAX)
         if statement_timeout is not None and statement_timeout >= lease:
             raise BadInput("statement_timeout", f"must be below the lease ({lease:g} s), found {statement_timeout:g} s")
-        timeout = DEFAULT_STATEMENT_TIMEOUT if statement_timeout is None else statement_timeout
+        set_up_log()
+        made = new_file(store, may_be=True)
+        loaded = load_app(app)
         connections = concurrency + CONNECTIONS_BESIDE_STEPS
-        service = WorkerService(
-            _open_patiently(
+        with told_of_store():
+            opened = _open_patiently(
                 partial(
                     open_store,
                     store,
@@ -66,9 +98,13 @@ def worker(
                     pooled=pooled,
                     statement_timeout=timeout,
                 )
-            ),
-            load_app(app),
-            name=name or f"{socket.gethostname()}-{os.getpid()}",
+            )
+        if made is not None:
+            typer.echo(f"made {shown(made)}")
+        service = WorkerService(
+            opened,
+            loaded,
+            name=name,
             queues=queue or None,
             concurrency=concurrency,
             lease_seconds=lease,

@@ -28,6 +28,7 @@ that one stands for (``due``).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -51,7 +52,25 @@ LATEST: Final = INSTANT_SECONDS_MAX - 3 * 86_400
 """The latest instant that is looked at, in seconds since the epoch: clocks of every zone, and a day more, still show a
 year of four digits."""
 
-FIELDS: Final = ("minute", "hour", "day of month", "month", "day of week")
+FIELDS: Final = {
+    "minute": "0..59",
+    "hour": "0..23",
+    "day of month": "1..31, L or LW",
+    "month": "1..12 or JAN..DEC",
+    "day of week": "0..7 or SUN..SAT, also like MON#2 or 5L",
+}
+"""The fields in their order, and what each may hold."""
+
+NICKNAMES: Final = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+"""What other crons write in one word: whoever does is told the five fields."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_WALL: Final = _EPOCH.replace(tzinfo=None)
@@ -89,8 +108,7 @@ def parse(expression: str, zone: str) -> Table:
     try:
         fires = _wall_after(table, 0) is not None
     except CronSimError as error:
-        problem = f"{str(error).lower()} (unreadable, out of its range, or a day that no such month has)"
-        raise BadInput("expression", f"{problem}, found {expression!r}") from error
+        raise BadInput("expression", f"{_problem(fields)}, found {expression!r}") from error
     if not fires:
         raise BadInput("expression", f"must name a day that some year has, found {expression!r}")
     return table
@@ -152,9 +170,25 @@ def _fields(expression: str) -> list[str]:
     if len(expression) > CRON_EXPRESSION_CHARS_MAX:
         raise BadInput("expression", f"at most {CRON_EXPRESSION_CHARS_MAX} characters, found {len(expression)}")
     fields = expression.split()
+    if (same := NICKNAMES.get(expression.strip().lower())) is not None:
+        raise BadInput("expression", f"expected five fields ({', '.join(FIELDS)}) like {same!r}, found {found!r}")
     if not expression.isascii() or len(fields) != len(FIELDS):
         raise BadInput("expression", f"expected five fields ({', '.join(FIELDS)}) like '30 2 * * *', found {found!r}")
     return fields
+
+
+def _problem(fields: Sequence[str]) -> str:
+    """What is wrong with these five fields: the first part that no such field may hold; if there is none, the day."""
+    for place, (name, values) in enumerate(FIELDS.items()):
+        for part in fields[place].split(","):
+            alone = ["*"] * len(FIELDS)
+            alone[place] = part
+            try:
+                CronSim(" ".join(alone), _EPOCH_WALL)
+            except CronSimError:
+                several = "lists (1,5), rising ranges (1-5) and steps from 1 on (*/5) of these"
+                return f"the {name} must be {values}, or {several}, and not {part!r}"
+    return f"no month of {fields[3]!r} has a day of month {fields[2]!r}"
 
 
 def _clocks(zone: str) -> ZoneInfo:

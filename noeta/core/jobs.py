@@ -43,18 +43,25 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class JobOutput:
-    """What a job has written so far. ``total``: bytes in all; ``text``: the newest of them, undecodable bytes
-    replaced, from byte ``start`` on."""
+    """What a job has written so far. ``total``: bytes in all; ``text``: some of them, undecodable bytes replaced, from
+    byte ``start`` up to ``end``: to all that is there, but for the ``left`` newest bytes."""
 
     text: str
     start: int
     total: int
+    left: int = 0
+
+    @property
+    def end(self) -> int:
+        """The byte behind the text: whoever reads on from there misses nothing, and gets nothing twice."""
+        return self.total - self.left
 
 
 @dataclass(frozen=True, slots=True)
 class JobEnd:
     """A job that has ended: nothing of its process tree is left. ``exit_code`` of one that exited, ``signal`` of one
-    that was killed or stopped; ``detail``: why it could not be started."""
+    that was killed or stopped; ``output``: at most ``OUTPUT_CHARS_TOLD`` characters of it, the newest; ``detail``: why
+    it could not be started."""
 
     job_id: str
     how: How
@@ -96,8 +103,9 @@ class Jobs(Protocol):
         """Jobs that were started here and whose end is recorded."""
         ...
 
-    def output(self, job_id: str, after: int = 0) -> JobOutput | None:
-        """What it has written so far, from byte ``after`` on, as far as that is kept; None if it is not known here."""
+    def output(self, job_id: str, after: int = 0, most: int | None = None) -> JobOutput | None:
+        """What it has written so far, from byte ``after`` on, as far as that is kept; of that the oldest ``most`` bytes
+        (None: all). A character at the end that is not whole yet is left. None if the job is not known here."""
         ...
 
     def signal(self, job_id: str, number: int) -> bool:

@@ -332,7 +332,7 @@ def check_span(field: str, seconds: float, seconds_max: float, *, zero: bool = F
         raise BadInput(field, f"expected a finite number of seconds, found {seconds!r:.200}")
     if seconds < 0 or (seconds == 0 and not zero) or seconds > seconds_max:
         least = "at least 0" if zero else "above 0"
-        raise BadInput(field, f"{least} and at most {seconds_max:g} seconds, found {seconds!r}")
+        raise BadInput(field, f"{least} and at most {seconds_max:.15g} seconds, found {seconds!r}")
 
 
 def is_finite(number: object) -> bool:
@@ -351,7 +351,7 @@ def check_instant(field: str, seconds: float) -> None:
     if not is_finite(number):
         raise BadInput(field, f"expected a finite number of seconds since 1970, found {seconds!r:.200}")
     if abs(seconds) > limits.INSTANT_SECONDS_MAX:
-        raise BadInput(field, f"at most {limits.INSTANT_SECONDS_MAX:g} seconds from 1970, found {seconds!r}")
+        raise BadInput(field, f"at most {limits.INSTANT_SECONDS_MAX:.15g} seconds from 1970, found {seconds!r}")
 
 
 def check_count(field: str, count: int, count_max: int) -> None:

@@ -44,8 +44,8 @@ JOB_STARTED: Final = "Job {job} is started in the background. You will be told w
 JOB_ENDED: Final = "Job {job} {how}. {output}"
 JOB_OUTPUT_CUT: Final = "[cut: {bytes} bytes before this]\n"
 JOB_LOST: Final = (
-    "Job {job} is lost: the worker that ran it is gone, and the job with it. How far it came is unknown. Check its "
-    "effect before you start it again."
+    "Job {job} is lost: its worker lost the task (it died, was frozen or was cut off), and the job with it. How far it "
+    "came is unknown. Check its effect before you start it again."
 )
 CRON_MISSED: Final = "{prompt}\n[{missed} earlier occurrences were skipped]"
 APPROVE: Final = "approve"
@@ -55,7 +55,7 @@ NOT_APPROVED: Final = "a person did not approve this call: {answer}"
 ATTEMPT_PARKED: Final = "attempt_parked"
 """Why a task rests that was taken over in the middle of calls whose outcome nobody can tell."""
 PARKED_NOTICE: Final = (
-    "The worker of this task was lost in the middle of: {calls}. Their outcome is unknown. The task waits for a "
+    "The worker of this task was lost in the middle of: {calls}. What came of that is unknown. The task waits for a "
     "message that says how to go on."
 )
 CHILD_STARTED: Final = "Call {call} works in the background. You will be told when it has ended."

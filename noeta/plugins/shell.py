@@ -14,6 +14,7 @@ from typing import Any, Final
 from noeta.core import texts
 from noeta.core.errors import BadInput
 from noeta.core.jobs import OUTPUT_CHARS_TOLD, JobEnd, JobOutput, Jobs, JobSpec
+from noeta.core.lower import is_finite
 from noeta.core.tool import StepCancelled, ToolContext, ToolFlags, ToolResult
 from noeta.plugins import inputs
 
@@ -32,16 +33,22 @@ KILLED: Final = "[killed by signal {signal}{detail}]"
 TIMED_OUT: Final = "[stopped: it did not end within {seconds:g} seconds]"
 NOT_STARTED: Final = "It could not be started: {detail}"
 WOULD_NOT_END: Final = "its processes do not end, also on SIGKILL; they may still run"
-READ: Final = "Job {job} {state}. Its output from byte {start} to byte {total}:\n{text}"
+READ: Final = "Job {job} {state}. Its output from byte {start} to byte {end} of {total}{more}:\n{text}"
+READ_ON: Final = " (read on with after={end})"
+NO_LONGER_KEPT: Final = " (what came before that is no longer kept)"
 READ_NOTHING: Final = "Job {job} {state}. It has written {total} bytes, and nothing after byte {after}."
+READ_NOTHING_WHOLE: Final = (
+    "Job {job} {state}. It has written {total} bytes, and no whole character after byte {after}."
+)
 RUNS: Final = "runs"
 HAS_ENDED: Final = "has ended"
 STOPPED: Final = "Job {job} is stopped, with all its processes. You will be told of its end."
 ENDED_BEFORE: Final = "Job {job} has ended, and you were told how."
 NEVER_THERE: Final = (
-    "No job {job} runs here. A job ends at the latest with the worker that runs it, and you are told of every end: if "
-    "you were told of none, there was no such job."
+    "No job {job} runs here. If there was one, it has ended or was lost, and you were told so: what you were told of "
+    "its output then is all that is left of it."
 )
+NO_LIMIT: Final = "a job in the background has no time limit: leave it out, and stop the job with KillBash"
 
 
 class Bash:
@@ -66,9 +73,11 @@ class Bash:
         given = inputs.fields(input, "command", "timeout_seconds", "background", "directory")
         command = inputs.text(given, "command")
         spec = JobSpec(command, inputs.text(given, "directory") if given.get("directory") is not None else None)
-        timeout = _timeout(given)
+        timeout, in_background = _timeout(given), inputs.flag(given, "background")
+        if in_background and given.get("timeout_seconds") is not None:
+            raise BadInput("timeout_seconds", NO_LIMIT)
         jobs = _jobs(ctx, "command")
-        if inputs.flag(given, "background"):
+        if in_background:
             return ToolResult(texts.JOB_STARTED.format(job=ctx.call_id), job=spec)
         end = run_to_end(jobs, ctx, ctx.call_id, spec, timeout)
         return _result(end, timeout)
@@ -81,7 +90,11 @@ class Bash:
 
 class BashOutput:
     """Input: the ``job``, and ``after``: the byte to read from, which is the one that an earlier read came to.
-    Implements ``noeta.core.tool.Tool``."""
+    Implements ``noeta.core.tool.Tool``.
+
+    Without ``after`` the newest of the output is told. With it, the next ``OUTPUT_CHARS_TOLD`` bytes from there on, so
+    that all that is kept can be read page by page.
+    """
 
     name = "BashOutput"
     flags = ToolFlags(retry_safe=True)
@@ -93,18 +106,15 @@ class BashOutput:
             BadInput: also where the worker runs no jobs.
         """
         given = inputs.fields(input, "job", "after")
-        job, after = inputs.text(given, "job"), given.get("after", 0)
-        if not isinstance(after, int) or isinstance(after, bool) or after < 0:
+        job, after = inputs.text(given, "job"), given.get("after")
+        if after is not None and (not isinstance(after, int) or isinstance(after, bool) or after < 0):
             raise BadInput("after", f"expected the number of a byte, 0 or more, found {after!r:.200}")
         jobs = _jobs(ctx, "job")
         state = RUNS if job in jobs.live() else HAS_ENDED  # before its output: of one that has ended, it is all there
-        output = jobs.output(job, after)
+        output = jobs.output(job) if after is None else jobs.output(job, after, OUTPUT_CHARS_TOLD)
         if output is None:
             return _unknown(jobs, job)
-        if not output.text:
-            return ToolResult(READ_NOTHING.format(job=job, state=state, total=output.total, after=after))
-        text, start = _newest(output)
-        return ToolResult(READ.format(job=job, state=state, start=start, total=output.total, text=text))
+        return ToolResult(_read(job, state, after, output))
 
 
 class KillBash:
@@ -184,12 +194,23 @@ def _result(end: JobEnd, timeout_seconds: float) -> ToolResult:
     return ToolResult(text, is_error=bool(how))
 
 
+def _read(job: str, state: str, after: int | None, output: JobOutput) -> str:
+    """What a read tells. ``after``: see ``BashOutput``."""
+    text, start = _newest(output)
+    if not text:
+        nothing = READ_NOTHING_WHOLE if output.left else READ_NOTHING
+        return nothing.format(job=job, state=state, total=output.total, after=after or 0)
+    more = "" if after is None or start <= after else NO_LONGER_KEPT
+    more += READ_ON.format(end=output.end) if output.left else ""
+    return READ.format(job=job, state=state, start=start, end=output.end, total=output.total, more=more, text=text)
+
+
 def _newest(output: JobOutput) -> tuple[str, int]:
     """As much of the text as a model is told, and from which byte on it is."""
     text = output.text[-OUTPUT_CHARS_TOLD:]
     if len(text) == len(output.text):
         return text, output.start
-    return text, max(output.total - len(text.encode()), output.start)  # a byte that was replaced counts as three
+    return text, max(output.end - len(text.encode()), output.start)  # a byte that was replaced counts as three
 
 
 def _unknown(jobs: Jobs, job: str) -> ToolResult:
@@ -205,9 +226,10 @@ def _jobs(ctx: ToolContext, field: str) -> Jobs:
 
 
 def _timeout(given: Mapping[str, Any]) -> float:
-    seconds = inputs.span(given, "timeout_seconds")
+    seconds = given.get("timeout_seconds")
     if seconds is None:
         return TIMEOUT_SECONDS
-    if not 0 < seconds <= TIMEOUT_SECONDS_MAX:
-        raise BadInput("timeout_seconds", f"more than 0 and at most {TIMEOUT_SECONDS_MAX:g}, found {seconds:g}")
-    return seconds
+    if not is_finite(seconds) or not 0 < seconds <= TIMEOUT_SECONDS_MAX:
+        limit = f"expected more than 0 and at most {TIMEOUT_SECONDS_MAX:g} seconds"
+        raise BadInput("timeout_seconds", f"{limit}, found {seconds!r:.200}")
+    return float(seconds)

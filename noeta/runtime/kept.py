@@ -1,28 +1,24 @@
 """Tasks that rest while this process keeps their claims, because it holds something alive for them.
 
 The keeper renews such a claim like any other. The task is driven again, under the same epoch, once a job of it has
-ended, its timer is due, or something came for it: by whichever loop of the process is free first. Keeps: never-stuck.
+ended, its timer is due, or something came for it: by whichever loop of the process is free first. For what needs no
+loop, a busy process has time all the same (``take_unheard``). Keeps: never-stuck.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from noeta.core.errors import Conflict, NoetaError
 from noeta.core.ids import MICROS_PER_SECOND, micros
 from noeta.core.wake import WakeCondition, due_at
 from noeta.core.world import Event, World
-from noeta.runtime.dispatcher import Dispatcher, Lease
-
-if TYPE_CHECKING:
-    from noeta.runtime.process import Process
+from noeta.runtime.dispatcher import Lease
 
 RESUME_PAUSE_SECONDS: Final = 0.5
 """How long a task is left alone that could not be resumed: the store was out of reach."""
 
-_log = logging.getLogger("noeta.worker")
+UNHEARD_SECONDS: Final = 1.0
+"""How long a loop has to take what is ready: after that, none is free."""
 
 
 class KeptTasks:
@@ -32,6 +28,7 @@ class KeptTasks:
         self._world = world
         self._leases: dict[tuple[str, str], Lease] = {}
         self._not_before: dict[tuple[str, str], float] = {}
+        self._ready_since: dict[tuple[str, str], float] = {}
         self._heard: Event = world.event()
 
     def put(self, lease: Lease, *, pause: float = 0.0) -> None:
@@ -44,16 +41,26 @@ class KeptTasks:
         """One that is to be driven again, or whose claim is lost; nobody else gets it. None: all may rest."""
         if self._heard.is_set():
             self._heard = self._world.event()
+        ready = (key for key, lease in list(self._leases.items()) if self._is_ready(lease))
+        return next((lease for key in ready if (lease := self._pop(key)) is not None), None)
+
+    def take_unheard(self) -> Lease | None:
+        """One that was ready a while ago, that no loop has had time for, and that needs none: it is to end, or nothing
+        is alive any more that its claim is kept for; nobody else gets it."""
+        now = self._world.monotonic()
         for key, lease in list(self._leases.items()):
-            if self._is_ready(lease) and self._leases.pop(key, None) is not None:
-                self._not_before.pop(key, None)
-                return lease
+            held = lease.held
+            if not self._is_ready(lease):
+                self._ready_since.pop(key, None)
+            elif now - self._ready_since.setdefault(key, now) >= UNHEARD_SECONDS:
+                is_idle = held.jobs is None or not held.jobs.live()
+                if is_idle or held.ordered_at is not None or held.lost is not None:
+                    return self._pop(key)
         return None
 
     def take_all(self) -> list[Lease]:
         """Every one, for a process that stops."""
-        taken = [self._leases.pop(key, None) for key in list(self._leases)]
-        return [lease for lease in taken if lease is not None]
+        return [lease for key in list(self._leases) if (lease := self._pop(key)) is not None]
 
     def heard(self) -> None:
         """Something came for one of them, or its claim is lost: who waits for that looks."""
@@ -78,6 +85,14 @@ class KeptTasks:
     def __bool__(self) -> bool:
         return bool(self._leases)
 
+    def _pop(self, key: tuple[str, str]) -> Lease | None:
+        """None: somebody else was faster."""
+        lease = self._leases.pop(key, None)
+        if lease is not None:
+            self._not_before.pop(key, None)
+            self._ready_since.pop(key, None)
+        return lease
+
     def _wait(self, lease: Lease) -> float:
         """How long it is to be left alone, in seconds."""
         return max(0.0, self._not_before.get(lease.held.key, 0.0) - self._world.monotonic())
@@ -96,31 +111,3 @@ def _due(lease: Lease) -> int | None:
     wake_on: WakeCondition | None = lease.held.rests_on
     at = None if wake_on is None else due_at(wake_on)
     return None if at is None else micros(at)
-
-
-def give_back(process: Process, dispatcher: Dispatcher) -> bool:
-    """A process that stops: end what it holds alive, then release every kept claim, so that the tasks may be claimed at
-    once; whether all were given back. What would not end is left to its lease, with its claim."""
-    leases = process.kept.take_all()
-    stopped: dict[tuple[str, str], bool] = {}
-
-    def stop(lease: Lease) -> Callable[[], None]:
-        return lambda: stopped.update({lease.held.key: process.stop_jobs(lease.held)})
-
-    # At once: each may take the whole grace of a shell that ignores SIGTERM.
-    for spawned in [process.world.spawn(f"stop the jobs of {lease.task_id}", stop(lease)) for lease in leases]:
-        spawned.done.wait()
-    all_given_back = True
-    for lease in leases:
-        is_stopped = stopped.get(lease.held.key, False)
-        if is_stopped and lease.held.lost is None:
-            try:
-                dispatcher.release(lease)
-            except Conflict as error:
-                _log.info("task %s: nothing to give back: %s", lease.task_id, error)
-            except NoetaError as error:
-                _log.warning("task %s could not be released: %s", lease.task_id, error)
-                all_given_back = False
-        all_given_back &= is_stopped
-        process.drop(lease.held)
-    return all_given_back

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from noeta.core import codec, texts
 from noeta.core.errors import UnreadableLog
@@ -19,12 +19,10 @@ from noeta.core.task import LOAD_ATTEMPTS, TAKEOVERS_MAX
 from noeta.core.tool import OnUnknown
 from noeta.core.world import World
 from noeta.runtime.dispatcher import Dispatcher, Lease
+from noeta.runtime.host import WorkerRuntime
 from noeta.runtime.process import Process
 from noeta.runtime.reliability import Kind, ReliabilityEvent, ReliabilitySink, tell
 from noeta.runtime.threads import ThreadWorld
-
-if TYPE_CHECKING:
-    from noeta.runtime.worker import WorkerRuntime
 
 WorkerOutcome = Outcome
 

@@ -16,14 +16,15 @@ from noeta.core.errors import BadInput
 from noeta.core.jobs import JobTable
 from noeta.core.lower import check_lease
 from noeta.core.runner import LeaseKeeper
-from noeta.core.runner.lease import HEARTBEAT_MAX, Held
+from noeta.core.runner.lease import HEARTBEAT_MAX, ORDERED, Held
 from noeta.core.store import Commit, End, Store
-from noeta.core.world import World
+from noeta.core.world import Event, World
 from noeta.runtime.kept import KeptTasks
-from noeta.runtime.reliability import ReliabilityEvent, ReliabilitySink, tell
+from noeta.runtime.reliability import ReliabilityEvent, ReliabilitySink, log_reliability, tell
 
 T = TypeVar("T")
 _log = logging.getLogger("noeta.worker")
+ABANDONED: Final = "the worker shut down without waiting for the step"
 LOG_SECONDS: Final = 10.0
 """A trouble that lasts is logged once per this many seconds, with how often it came."""
 
@@ -118,6 +119,9 @@ class Process:
         """Per task: the last seq at which its log could not be read, and how many claims in a row."""
         self.kept = KeptTasks(world)
         self._jobs = jobs
+        self._loops: list[Event] = []
+        self._told_lost: set[tuple[str, str]] = set()
+        self._told_errors: set[tuple[type[BaseException], str, int]] = set()
         self._renewing = heartbeat_interval > 0
         self._sink = reliability_sink
         self.trouble = Trouble(world)
@@ -140,15 +144,34 @@ class Process:
         if self._renewing:
             self._keeper.start()
 
+    def enter(self, stop: Event) -> None:
+        """A loop runs, until this event."""
+        self._loops.append(stop)
+
+    def leave(self, stop: Event) -> bool:
+        """That loop has ended; whether it was the last."""
+        self._loops.remove(stop)
+        return not self._loops
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether every loop that runs was told to stop."""
+        return all(stop.is_set() for stop in list(self._loops))
+
     def keep(self, held: Held) -> None:
-        """Renew this claim until it is dropped."""
-        if self._jobs is not None and held.jobs is None:
+        """Renew this claim until it is dropped. Without renewals it can have no jobs: nobody would hear of anything
+        that comes for a task whose claim is kept for them."""
+        if self._jobs is not None and self._renewing and held.jobs is None:
             held.jobs = self._jobs.of(held)
         if self._renewing:
             self._keeper.keep(held)
 
     def drop(self, held: Held) -> None:
-        """Renew this claim no longer; whatever it held alive ends."""
+        """Renew this claim no longer; whatever it held alive ends. Says so if the claim is lost, and that was not said:
+        a step may find it out before the keeper does."""
+        if held.lost not in (None, ORDERED, ABANDONED) and held.key not in self._told_lost:
+            log_reliability(_lost_event(held))
+        self._told_lost.discard(held.key)
         if self._jobs is not None and held.jobs is not None:
             self._jobs.lost(held)
         self._keeper.drop(held)
@@ -162,21 +185,39 @@ class Process:
         self._keeper.drain()
 
     def stop(self) -> None:
-        """End the keeper, and all background jobs."""
+        """End the keeper. Jobs end with their claims; the table of them is closed by whoever made it: other loops may
+        use it, too."""
         self._keeper.stop()
-        if self._jobs is not None:
-            self._jobs.close()
+
+    def is_new_error(self, error: BaseException) -> bool:
+        """Whether no error of this type came from this place before: only then its traceback tells anything new."""
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        place = ("", 0) if trace is None else (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        kind = (type(error), *place)
+        is_new = kind not in self._told_errors
+        self._told_errors.add(kind)
+        return is_new
 
     def _extended(self, held: Held) -> None:
         if self._jobs is not None and held.jobs is not None:
             self._jobs.extended(held)
 
     def _lost(self, held: Held) -> None:
-        claim = held.claim
+        event = _lost_event(held)
         if self._jobs is not None and held.jobs is not None:
             self._jobs.lost(held)
+        self._told_lost.add(held.key)
         self.kept.heard()
-        tell(
-            self._sink,
-            ReliabilityEvent("heartbeat_invalid_lease", claim.task_id, claim.lease_id, {"reason": held.lost or ""}),
-        )
+        tell(self._sink, event)
+
+
+def _lost_event(held: Held) -> ReliabilityEvent:
+    """That this claim is lost, and which of its jobs end with it or were killed in time before."""
+    claim, detail = held.claim, {"reason": held.lost or ""}
+    if held.jobs is None:
+        return ReliabilityEvent("heartbeat_invalid_lease", claim.task_id, claim.lease_id, detail)
+    killed = held.jobs.live() | {end.job_id for end in held.jobs.ended() if end.how == "killed"}
+    jobs = {"jobs": tuple(sorted(killed))} if killed else {}
+    return ReliabilityEvent("heartbeat_invalid_lease", claim.task_id, claim.lease_id, {**detail, **jobs})

@@ -7,7 +7,6 @@ All claims of the process are renewed in one call. Told to stop, it cancels the 
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -22,9 +21,9 @@ from noeta.runtime.app import WorkerApp
 from noeta.runtime.content_store import ContentStore
 from noeta.runtime.dispatcher import Dispatcher, Lease
 from noeta.runtime.event_log import EventLog
+from noeta.runtime.giving_back import give_back, put_back_without_step
 from noeta.runtime.jobs.table import JobTable
-from noeta.runtime.kept import give_back
-from noeta.runtime.process import Process
+from noeta.runtime.process import ABANDONED, Process
 from noeta.runtime.threads import ThreadWorld
 from noeta.runtime.worker import WorkerLoop
 
@@ -42,17 +41,22 @@ left must be gone with its process before others take its task."""
 
 
 class ReleasingLoop(WorkerLoop):
-    """A loop that cancels its step when it is told to stop, and releases the task."""
+    """A loop that cancels its step when it is told to stop, and releases the task: also one whose step hangs in a model
+    call when the grace is over."""
 
     on_unknown = OnUnknown.TELL
 
     def _on_stop(self, lease: Lease) -> None:
         lease.held.stop()
 
-
-def _environment_of_jobs() -> dict[str, str]:
-    """The worker's own, without the address of its store: a shell that a model runs has no business there."""
-    return {name: value for name, value in os.environ.items() if name != "NOETA_STORE"}
+    def _abandon(self, lease: Lease) -> None:
+        lease.held.cut(ABANDONED)
+        put_back = self._ask(
+            "putting a task back whose step does not end",
+            lambda: put_back_without_step(self._process, self._dispatcher, lease),
+        )
+        if not put_back:
+            super()._abandon(lease)
 
 
 @dataclass(frozen=True)
@@ -103,12 +107,13 @@ class WorkerService:
         self._stop_seconds = stop_grace_s + min(EXIT_SLACK_SECONDS, lease_seconds / 2)
         store = app.around(store) if app.around else store
         heartbeat = lease_seconds / RENEWALS_PER_LEASE
+        self._jobs = JobTable(self._world, lease_seconds=lease_seconds)
         self._process = Process(
             self._world,
             store,
             lease_seconds=lease_seconds,
             heartbeat_interval=heartbeat,
-            jobs=JobTable(self._world, lease_seconds=lease_seconds, environment=_environment_of_jobs()),
+            jobs=self._jobs,
         )
         self._dispatcher = Dispatcher(self._process.store, queues=queues, world=self._world)
         runtime = ServiceRuntime(
@@ -158,7 +163,9 @@ class WorkerService:
         deadline = self._world.monotonic() + self._stop_seconds
         for loop in running:
             loop.done.wait(max(0.0, deadline - self._world.monotonic()))
-        kept_given_back = give_back(self._process, self._dispatcher)
+        left = max(0.0, deadline - self._world.monotonic())
+        kept_given_back = give_back(self._process, self._dispatcher, self._process.kept.take_all(), left)
         self._process.stop()
+        self._jobs.close()
         ended = all(loop.done.is_set() for loop in running)
         return ended and kept_given_back and not self._broken and not any(loop.left_to_lease for loop in self._loops)

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from noeta.core.errors import BadInput, CommitUnknown, Conflict, StoreUnavailable, UnreadableLog
 from noeta.core.lower import check_span
-from noeta.core.runner import Engine
-from noeta.core.runner.lease import LEASE_OVER, ORDERED, QUOTA_EXCEEDED, Held
+from noeta.core.runner.lease import LEASE_OVER, ORDERED, QUOTA_EXCEEDED
 from noeta.core.store import Claims
 from noeta.core.tool import OnUnknown
 from noeta.core.world import Event, Spawned, World
-from noeta.runtime.dispatcher import ClaimUnknown, Dispatcher, Lease
-from noeta.runtime.kept import RESUME_PAUSE_SECONDS, give_back
+from noeta.runtime.dispatcher import ClaimUnknown, Lease
+from noeta.runtime.giving_back import give_back, once_more, release
+from noeta.runtime.host import WorkerRuntime
+from noeta.runtime.kept import RESUME_PAUSE_SECONDS
 from noeta.runtime.leased import (
     WorkerOutcome,
     keep_lease_alive,
@@ -28,8 +29,8 @@ from noeta.runtime.leased import (
     resolve_engine,
     run_leased_task,
 )
-from noeta.runtime.process import Process
-from noeta.runtime.reliability import ReliabilityEvent, ReliabilitySink, tell
+from noeta.runtime.process import ABANDONED, Process
+from noeta.runtime.reliability import ONCE, ReliabilityEvent, ReliabilitySink, tell
 from noeta.runtime.seams import SeamWorld
 from noeta.runtime.signals import install_stop_signals
 from noeta.runtime.threads import ThreadWorld
@@ -41,29 +42,8 @@ ORDER_GRACE_SECONDS: Final = 5.0
 STORE_PAUSE_SECONDS_MAX: Final = 5.0
 """The longest pause between two tries while the store is unreachable."""
 
-GIVE_BACK_PAUSE_SECONDS: Final = 0.25
-"""Between two tries to give a task back while the store is out of reach and the grace is not over."""
-
 T = TypeVar("T")
 _log = logging.getLogger("noeta.worker")
-
-
-class WorkerRuntime(Protocol):
-    """What a loop drives. Duck-typed besides: ``world``, ``process`` (shared by the loops of one process), ``jobs``
-    (the process's `JobTable`; without one, tools can start no background jobs), ``resolve_engine(task)``,
-    ``settle_subtasks_after_step(task_id)``, ``take_pending_prelude(task_id)``."""
-
-    @property
-    def engine(self) -> Engine: ...
-
-    @property
-    def event_log(self) -> Any: ...
-
-    @property
-    def content_store(self) -> Any: ...
-
-    @property
-    def dispatcher(self) -> Dispatcher: ...
 
 
 class WorkerLoop:
@@ -138,6 +118,7 @@ class WorkerLoop:
         self._abandoned = False
         self._stopped_at: float | None = None
         self._left_to_lease = False
+        self._beside: list[Spawned] = []
 
     @property
     def running(self) -> bool:
@@ -162,6 +143,7 @@ class WorkerLoop:
         """Sweep, poll timers, tick, pause when idle, until ``stop()``."""
         restore = install_stop_signals(self) if install_signals else _nothing
         self._running = True
+        self._process.enter(self._stop)
         try:
             while not self._stop.is_set():
                 self.maybe_sweep()
@@ -170,8 +152,11 @@ class WorkerLoop:
                     self._pause()
         finally:
             self._running = False
+            for spawned in self._beside:
+                spawned.done.wait(self._left_of_grace())
+            if self._process.leave(self._stop):
+                self._give_back_kept()
             if self._owns_process:
-                give_back(self._process, self._dispatcher)
                 self._process.stop()
             restore()
 
@@ -188,10 +173,7 @@ class WorkerLoop:
         except Exception as error:  # no thread to be had, say: the task is tried again, the loop goes on
             self._fail(lease, error)
         finally:
-            if lease.held.kept and lease.held.lost is None:
-                self._process.kept.put(lease)
-            else:
-                self._process.drop(lease.held)
+            self._rests(lease)
             # A renewal whose answer was lost may still hold it.
             self._left_to_lease |= self._stop.is_set() and (lease.held.lost or "").startswith(LEASE_OVER)
         return True
@@ -267,16 +249,7 @@ class WorkerLoop:
 
         def step() -> None:
             try:
-                box.append(
-                    run_leased_task(
-                        self._rt,
-                        lease,
-                        process=self._process,
-                        next_goal_handle=self._next_goal_handle,
-                        on_unknown=self.on_unknown,
-                        reliability_sink=self._sink,
-                    )
-                )
+                box.append(self._run(lease))
             except Exception as error:
                 box.append(error)
 
@@ -303,17 +276,25 @@ class WorkerLoop:
             if self._stopped_at is None:
                 waits.append(self._stop)
             self._world.wait_any(waits, self._step_poll)
-            if self._stop.is_set() and self._stopped_at is None:
-                self._stopped_at = self._world.monotonic()
-                self._process.drain()
-                self._on_stop(lease)
+            self._hear_stop(lease)
+            self._attend()
             if self._grace_over() and not spawned.done.is_set():
                 if held.ordered_at is not None:
                     held.cut(ORDERED)  # the task ends now, without its step
                     continue
                 self._abandon(lease)
                 return False
+        self._hear_stop(lease)  # a step that failed with its store just now is given back, too
         return True
+
+    def _hear_stop(self, lease: Lease) -> None:
+        if not self._stop.is_set() or self._stopped_at is not None:
+            return
+        self._stopped_at = self._world.monotonic()
+        self._process.drain()
+        if self._process.is_ending:  # nobody goes on with them: they need not wait for this step
+            self._do_beside("give kept tasks back", self._give_back_kept)
+        self._on_stop(lease)
 
     def _finish_for(self, lease: Lease) -> None:
         """What is left to do under a claim that this worker itself took from its step."""
@@ -327,37 +308,39 @@ class WorkerLoop:
         handle is cut, so that nothing it still does is recorded."""
         if not self._process.stop_jobs(lease.held):  # it keeps no claim for them: left to the lease
             return
-        held = Held(self._world, self._dispatcher.store, lease.claim, lease.held.deadline)
-        held.inbox_seq = lease.held.inbox_seq
-        again = Lease(self._dispatcher.store, held)
-        self._process.keep(held)
+        again = once_more(self._process, self._dispatcher, lease)
+        self._process.keep(again.held)
         try:
-            self._ask(
-                "ending a task whose step does not end",
-                lambda: run_leased_task(
-                    self._rt,
-                    again,
-                    prelude=_nothing,
-                    process=self._process,
-                    next_goal_handle=self._next_goal_handle,
-                    on_unknown=self.on_unknown,
-                    reliability_sink=self._sink,
-                ),
-            )
+            self._ask("ending a task whose step does not end", lambda: self._run(again, prelude=_nothing))
         finally:
-            self._process.drop(held)
+            self._process.drop(again.held)
+
+    def _run(self, lease: Lease, prelude: Callable[[], None] | None = None) -> WorkerOutcome:
+        return run_leased_task(
+            self._rt,
+            lease,
+            prelude=prelude,
+            process=self._process,
+            next_goal_handle=self._next_goal_handle,
+            on_unknown=self.on_unknown,
+            reliability_sink=self._sink,
+        )
 
     def _on_stop(self, lease: Lease) -> None:
         """The loop was told to stop with this step in flight: let it finish. ``noeta worker`` cancels it."""
 
     def _grace_over(self) -> bool:
-        if self._stopped_at is None or self._grace is None:
-            return False
-        return self._world.monotonic() - self._stopped_at >= self._grace
+        return self._stopped_at is not None and self._left_of_grace() == 0.0
+
+    def _left_of_grace(self) -> float | None:
+        """In seconds; None: a loop without a grace, which waits as long as it takes."""
+        if self._grace is None or self._stopped_at is None:
+            return self._grace
+        return max(0.0, self._grace - (self._world.monotonic() - self._stopped_at))
 
     def _abandon(self, lease: Lease) -> None:
         self._abandoned = True
-        lease.held.cut("the worker shut down without waiting for the step")
+        lease.held.cut(ABANDONED)
         self._tell("shutdown_abandoned", lease, grace_s=self._grace)
 
     def _settle(self, lease: Lease, result: WorkerOutcome | BaseException | None) -> None:
@@ -366,7 +349,8 @@ class WorkerLoop:
             case None:
                 pass  # the process was cut off
             case Conflict():
-                _log.info("task %s: the claim %s is gone: %s", lease.task_id, lease.lease_id, result)
+                if lease.held.lost is None:  # otherwise it is said when the claim is dropped
+                    _log.info("task %s: the claim %s is gone: %s", lease.task_id, lease.lease_id, result, extra=ONCE)
                 self._finish_for(lease)
             case StoreUnavailable() | CommitUnknown():
                 self._process.trouble.failed(f"the step of task {lease.task_id}", result)
@@ -387,27 +371,16 @@ class WorkerLoop:
 
     def _give_back(self, lease: Lease) -> None:
         """Release the task of a step that was told to stop; again, while the store is out of reach and the grace lasts.
-        A claim that is gone (an answer that was lost had released it, say) needs nobody to give it back."""
-
-        def release() -> bool:
-            try:
-                self._dispatcher.release(lease)
-            except Conflict as error:
-                _log.info("task %s: nothing to give back: %s", lease.task_id, error)
-            return True
-
-        if not self._process.stop_jobs(lease.held):  # they die with the lease
-            self._left_to_lease = True
-            return
-        while lease.held.lost is None and not self._ask("releasing", release):
-            if self._grace is None or self._grace_over():
-                self._left_to_lease = True
-                return
-            self._world.wait_any([lease.held.changed], GIVE_BACK_PAUSE_SECONDS)
+        Jobs that would not end die with the lease."""
+        is_given_back = self._process.stop_jobs(lease.held) and release(
+            self._process, self._dispatcher, lease, self._left_of_grace() or 0.0
+        )
+        self._left_to_lease |= not is_given_back
 
     def _fail(self, lease: Lease, error: BaseException) -> None:
-        _log.error("task %s: an error escaped the step", lease.task_id, exc_info=error)
         reason = f"{type(error).__name__}: {error}"
+        trace = error if self._process.is_new_error(error) else None
+        _log.error("task %s: an error escaped the step: %s", lease.task_id, reason, exc_info=trace)
         self._tell("step_failed_retryable", lease, reason=reason)
         failed = None
         if self._process.stop_jobs(lease.held):
@@ -415,6 +388,46 @@ class WorkerLoop:
                 "recording a failure", lambda: self._dispatcher.fail(lease, retryable=True, reason=reason)
             )
         self._left_to_lease |= failed is None and self._stop.is_set()
+
+    # -- kept tasks while the loop is busy -----------------------------------------------------------------
+
+    def _attend(self) -> None:
+        """See to one kept task that no loop has had time for, while this one waits for its own step."""
+        lease = self._process.kept.take_unheard()
+        if lease is not None:
+            self._do_beside(f"attend {lease.task_id}", lambda: self._see_to(lease))
+
+    def _see_to(self, lease: Lease) -> None:
+        """End a kept task that is to end; release one that nothing is alive for: who has time may claim it."""
+        held = lease.held
+        if held.ordered_at is None or held.lost is not None:
+            give_back(self._process, self._dispatcher, [lease], None)
+            return
+        try:
+            if self._ask("resuming a task", lambda: self._dispatcher.resume(lease)) is not None:
+                held.resumed()
+                held.stop()  # the order is obeyed, and nothing else is begun
+                outcome = self._ask("ending a kept task", lambda: self._run(lease, prelude=_nothing))
+                if outcome == "stopped" and not held.kept:
+                    self._give_back(lease)
+        finally:
+            self._rests(lease, pause=RESUME_PAUSE_SECONDS)
+
+    def _rests(self, lease: Lease, *, pause: float = 0.0) -> None:
+        """Keep the claim of a task that rests with something alive; renew every other no longer."""
+        if lease.held.kept and lease.held.lost is None:
+            self._process.kept.put(lease, pause=pause)
+        else:
+            self._process.drop(lease.held)
+
+    def _give_back_kept(self) -> None:
+        leases = self._process.kept.take_all()
+        self._left_to_lease |= not give_back(self._process, self._dispatcher, leases, self._left_of_grace() or 0.0)
+
+    def _do_beside(self, name: str, what: Callable[[], None]) -> None:
+        """On an activity of its own, which the loop's end waits for."""
+        self._beside = [spawned for spawned in self._beside if not spawned.done.is_set()]
+        self._beside.append(self._world.spawn(name, what))
 
     # -- helpers -------------------------------------------------------------------------------------------
 

@@ -112,11 +112,11 @@ def _of_job(job_id: str) -> Callable[[Event], str | None]:
     def told(event: Event) -> str | None:
         match event:
             case JobLost(job_id=id) if id == job_id:
-                return "lost with its worker, and the model was told so"
+                return "lost with that claim, and the model was told so"
             case JobEnded(job_id=id) if id == job_id:
                 return f"it {job_end(event)}"
             case _:
-                return "the task ended without a word about it" if isinstance(event, Ending) else None
+                return "it ended with that claim, and nobody wrote down how" if isinstance(event, Ending) else None
 
     return told
 

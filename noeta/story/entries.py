@@ -49,7 +49,7 @@ _RESULTS: Final = {
 """How a result came about, by its ``source``."""
 
 _SEALS: Final = {
-    texts.AUTO_REDRIVE: "it is taken up again",
+    texts.AUTO_REDRIVE: "the task is taken up again",
     texts.WORKER_STOPPED: "the worker is told to stop",
     texts.ATTEMPT_PARKED: "a person is to say how it goes on",
 }
@@ -101,7 +101,7 @@ class Teller:
                 said = f": {quoted(event.output)}" if event.output else ", having written nothing"
                 return f"{job(event.job_id)} {job_end(event)}{said}"
             case JobLost():
-                return f"{job(event.job_id)} is lost with the worker that ran it; the model is told"
+                return f"{job(event.job_id)} is lost with the claim that ran it; the model is told"
             case CronSet():
                 when = f"{quoted(event.expression)} in {name(event.zone)}"
                 return f"cron {name(event.cron_id)} is set, {when}, to say {quoted(event.prompt)}"

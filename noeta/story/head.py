@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from noeta.core.events import TaskCreated, ToolFinished, ToolParked
+from noeta.core.events import ModelReplied, TaskCreated, ToolFinished, ToolParked
 from noeta.core.store import UnreadItem
 from noeta.core.task import Status, TaskRow
+from noeta.story.crons import cron_lines
 from noeta.story.parts import Written
 from noeta.story.text import instant, name, quoted, span
-from noeta.story.words import ended, item, standing
+from noeta.story.under_way import UnderWay
+from noeta.story.words import ended, is_parked, item, standing, wait
 
 GOAL_CHARS_MAX: Final = 400
 """A person must be able to read what is asked, and then what became of it."""
@@ -60,8 +62,39 @@ def status(head: Head, now: int) -> str:
             if until <= now:
                 return f"running, but the lease of {worker} ended {instant(until, digits=3)}: any worker may take it"
             return f"running, held by {worker} until {instant(until, digits=3)}, or longer"
+        case status if is_parked(row, last) and row.wake_on is not None:
+            return f"{status.value}, {parked(head.log)}; waits for {wait(row.wake_on)}"
         case status:
             return f"{status.value}, waits for {standing(row, last, now)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A call whose outcome nobody can tell. ``tool`` None: its reply is not in the part of the log that was read."""
+
+    call: str
+    tool: str | None
+
+
+def unknown_calls(log: Sequence[Written]) -> list[Unknown]:
+    """The calls for which the park that the log ends with waits. ``log`` may be its end alone."""
+    tools: dict[str, str] = {}
+    under_way = UnderWay()
+    for entry in log[:-1]:
+        if isinstance(entry.event, ModelReplied):
+            tools |= {call.id: call.tool for call in entry.event.calls}
+        under_way.follow(entry)
+    return [Unknown(call, tools.get(call)) for call in under_way.calls]
+
+
+def parked(log: Sequence[Written]) -> str:
+    """That a task is parked, and for which calls. ``log``: see ``unknown_calls``."""
+    calls = [
+        f"call {name(one.call)}" if one.tool is None else f"{name(one.tool)} (call {name(one.call)})"
+        for one in unknown_calls(log)
+    ]
+    outcome = "their outcomes are" if len(calls) > 1 else "its outcome is"
+    return f"parked: {', '.join(calls) or 'a call'}, {outcome} unknown"
 
 
 def head_lines(head: Head, now: int) -> Iterator[str]:
@@ -81,6 +114,7 @@ def head_lines(head: Head, now: int) -> Iterator[str]:
         root = created.root_task_id or created.parent_task_id
         yield f"for task {name(created.parent_task_id)}{group}; root {name(root)}, depth {created.subtask_depth}"
     yield from _kids(head.kids)
+    yield from cron_lines(head.log, now)
     if head.row is not None and (head.row.takeovers or head.row.fail_attempts):
         yield f"trouble: {head.row.takeovers} takeovers and {head.row.fail_attempts} failures in a row"
     entries = "1 entry" if len(head.log) == 1 else f"{len(head.log):,} entries"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from noeta.core.events import Event, TaskCancelled, TaskCompleted, TaskFailed
+from noeta.core import texts
+from noeta.core.events import Event, TaskCancelled, TaskCompleted, TaskFailed, TaskSuspended
 from noeta.core.ids import micros
 from noeta.core.task import Status, TaskRow
 from noeta.core.wake import (
@@ -64,12 +65,26 @@ def standing(row: TaskRow, last: Event | None, now: int) -> str:
             return f"nothing: {worker} runs it"
         case Status.SUSPENDED:
             assert row.wake_on is not None, row
-            kept = f" (kept by {name(row.worker or '')})" if row.kept else ""
-            return wait(row.wake_on, row.wake_missing) + kept
+            return wait(row.wake_on, row.wake_missing) + _rests(row, last, now)
         case Status.TERMINAL:
             return "nothing: it " + ended(last)
         case _:
             assert_never(row.status)
+
+
+def _rests(row: TaskRow, last: Event | None, now: int) -> str:
+    """What is odd about its rest, if something is."""
+    if row.kept and row.lease_until is not None and row.lease_until <= now:
+        return f" (the lease of {name(row.worker or '')} ended {instant(row.lease_until)}: any worker may take it)"
+    if row.kept:
+        return f" (kept by {name(row.worker or '')})"
+    return " (parked)" if is_parked(row, last) else ""
+
+
+def is_parked(row: TaskRow, last: Event | None) -> bool:
+    """Whether it rests until a person says how it goes on, since the outcome of a call is unknown. ``last``: see
+    ``standing``."""
+    return row.status is Status.SUSPENDED and isinstance(last, TaskSuspended) and last.reason == texts.ATTEMPT_PARKED
 
 
 def ended(last: Event | None) -> str:

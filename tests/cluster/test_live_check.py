@@ -107,10 +107,14 @@ def test_a_schema_without_a_store_is_bad_usage(pg_schema: tuple[str, str], capsy
     assert "there is no noeta store" in capsys.readouterr().err
 
 
-def test_an_empty_store_is_unknown(pg_schema: tuple[str, str]) -> None:
+def test_an_empty_store_is_unknown(pg_schema: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     migrate(*pg_schema)
 
     assert run(["check", pg_schema[0], "--schema", pg_schema[1]]) == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "0 tasks"
+    assert [line.partition(" ")[0] for line in lines if "verdict" in line] == ["verdict=unknown"], "one verdict alone"
+    assert lines[-1].startswith("verdict=unknown")
 
 
 def test_the_sampler_writes_rows_that_changed_and_nothing_else(

@@ -44,12 +44,17 @@ def noeta(*arguments: str, folder: Path, **environ: str) -> subprocess.Completed
         ([], {"NOETA_CLUSTER_SECONDS": "-1"}, "NOETA_CLUSTER_SECONDS"),
         ([], {"NOETA_CLUSTER_SECONDS": "nan"}, "NOETA_CLUSTER_SECONDS"),
         ([], {"NOETA_CLUSTER_SECONDS": "inf"}, "NOETA_CLUSTER_SECONDS"),
+        (["--seconds", "-1"], {}, "--seconds, or NOETA_CLUSTER_SECONDS: expected a number of seconds from 1"),
+        (["--tasks", "0"], {}, "--tasks, or NOETA_CLUSTER_TASKS: expected a whole number from 1"),
         (["--workers", "1"], {}, "--workers"),
         (["--lease", "0"], {}, "--lease"),
         (["--seeds", "9..3"], {}, "--seeds"),
         (["--seeds", "1,1"], {}, "--seeds"),
         (["--seeds", "1..2", "--seed", "3"], {}, "--seeds"),
         (["--schedule", "nowhere.json"], {}, "--schedule"),
+        (["--mutant", "foo"], {}, "--mutant"),
+        (["--mutant", "os:nothing"], {}, "--mutant"),
+        (["--mutant", "os:sep"], {}, "--mutant"),
         ([], {"NOETA_TEST_POSTGRES_DSN": NOBODY}, "127.0.0.1:1"),
         (["--dsn", "postgresql://[broken"], {}, "connection string"),
     ],
@@ -126,11 +131,11 @@ def test_check_of_too_little_is_unknown(tmp_path: Path) -> None:
     assert noeta("check", str(hand_made(tmp_path, effects=()).root), folder=tmp_path).returncode == 2
 
 
-@pytest.mark.parametrize("target", ["nowhere", ".", NOBODY, "postgresql://[broken"])
-def test_check_refuses_what_is_neither_run_nor_store(tmp_path: Path, target: str) -> None:
+@pytest.mark.parametrize(("target", "code"), [("nowhere", 64), (".", 64), (NOBODY, 3), ("postgresql://[broken", 64)])
+def test_check_refuses_what_is_neither_run_nor_store(tmp_path: Path, target: str, code: int) -> None:
     done = noeta("check", target, folder=tmp_path)
 
-    assert done.returncode == 64
+    assert done.returncode == code
     assert len(done.stderr.strip().splitlines()) == 1
     assert "secret" not in done.stderr
 

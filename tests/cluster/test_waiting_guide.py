@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs/guide/waiting-and-delegating.md"
-TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{3})?Z| *\+[\d.]+|\b[\d.]+ (s|min)\b")
+TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{3})?(Z|[+-]\d\d:\d\d)| *\+[\d.]+|\b[\d.]+ (s|min)\b")
 LOOKS = ("noeta tasks list", "noeta tasks show", "noeta task ")
 COMMAND_SECONDS_MAX = 60.0
 STILL_SECONDS = 8.0
@@ -36,16 +36,17 @@ class Reader:
     """Does in an empty directory what the page says, in its order; ``page`` is then the page as it should have been.
 
     Without ``believes`` a look is repeated until it has come to rest, instead of until it says what is printed.
+    ``still``: for so many seconds nothing may happen, and then go on by itself.
     """
 
-    def __init__(self, directory: Path, *, believes: bool) -> None:
+    def __init__(self, directory: Path, *, believes: bool, still: float = STILL_SECONDS) -> None:
         bare = {name: value for name, value in os.environ.items() if not name.startswith(("NOETA_", "CI"))}
         self._env = bare | {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{bare['PATH']}",
             "PYTHONPATH": str(ROOT),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        self._directory, self._believes = directory, believes
+        self._directory, self._believes, self._still = directory, believes, still
         self._workers: list[int] = []
 
     def follow(self, page: str) -> str:
@@ -72,11 +73,11 @@ class Reader:
     def _look(self, line: str, printed: str) -> str:
         said = self._run(line)
         now = time.monotonic()
-        deadline, changed = now + COMMAND_SECONDS_MAX, now
+        deadline, changed = now + COMMAND_SECONDS_MAX + self._still, now
         while time.monotonic() < deadline:
             if self._believes and masked(said) == masked(printed):
                 break
-            if not self._believes and time.monotonic() - changed > STILL_SECONDS:
+            if not self._believes and time.monotonic() - changed > self._still:
                 break
             time.sleep(0.2)
             again = self._run(line)

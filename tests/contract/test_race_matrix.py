@@ -169,6 +169,7 @@ def test_every_pair_equals_one_of_its_two_orders(pg_schema: tuple[str, str], nam
     """At READ COMMITTED, in every scene; what is left out here, `python -m noeta.testing.race_matrix` races.
 
     Keeps: one-writer, taken-once, wake-once, terminal-is-final, gapless-log, children-once.
+    https://github.com/langchain-ai/langgraph/pull/7207 (a write whose check was passed before another's landed)
     """
     scene = SCENES[name]
     wants = wanted_of(scene)

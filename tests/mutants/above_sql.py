@@ -18,7 +18,7 @@ ABOVE_SQL: Final = (
                 "Runner._recover",
                 (
                     (
-                        'self._desk.note(StepAttemptAbandoned(_open_from(interrupted), texts.AUTO_REDRIVE))',
+                        "self._desk.note(StepAttemptAbandoned(_open_from(interrupted), texts.AUTO_REDRIVE))",
                         "self._state.model_called_seq = None",
                     ),
                 ),

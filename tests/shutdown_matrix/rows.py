@@ -113,7 +113,12 @@ HURRIED: Final = Must(frozenset({0, 1}), frozenset({"at once", "after its lease"
 
 ROWS: Final = (
     Row("model answers", "a model call that answers", given_back(), left(SLACK_SECONDS), goes_on=True),
-    Row("model stalls", "a model call that never answers", left(), left(SLACK_SECONDS)),
+    Row(
+        "model stalls",
+        "a model call that never answers",
+        given_back(GRACE_SECONDS + SLACK_SECONDS),
+        left(SLACK_SECONDS),
+    ),
     Row(
         "retry sleep",
         "the pause before a model call is tried again",

@@ -191,6 +191,21 @@ def test_command_ends_with_the_sentence_and_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
+def test_an_installed_noeta_is_not_asked_for_its_own_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lacks = Finding("extra test", State.MISSING, "no pytest", "", (CHECK,))
+    monkeypatch.setattr("noeta.chaos.doctor.examine", lambda environ, runs_dir: Examined((lacks,)))
+    command = ["doctor", "--runs-dir", str(tmp_path)]
+
+    in_a_clone = cli.run(command)
+    monkeypatch.setattr("noeta.commands.doctor.is_clone", lambda: False)
+    installed = cli.run(command)
+
+    assert (in_a_clone, installed) == (1, 0)
+    assert capsys.readouterr().out.splitlines()[-1] == "ready: make cluster, noeta sim"
+
+
 def test_json_says_the_same(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "noeta", "doctor", "--json", "--runs-dir", str(tmp_path)],

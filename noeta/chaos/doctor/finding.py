@@ -52,21 +52,22 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """All findings of one machine."""
+    """All findings of one machine. ``jobs``: what it is asked for; the tests of noeta run in a clone of it alone."""
 
     findings: tuple[Finding, ...]
+    jobs: tuple[str, ...] = JOBS
 
     def blockers(self) -> Mapping[str, list[Finding]]:
         """By job, what it needs and is missing."""
         missing = [one for one in self.findings if one.state is State.MISSING]
-        return {job: [one for one in missing if job in one.needed_by] for job in JOBS}
+        return {job: [one for one in missing if job in one.needed_by] for job in self.jobs}
 
     def sentence(self) -> str:
         """What the machine can do; or what is missing first, and what helps."""
         blockers = self.blockers()
-        ready = [job for job in JOBS if not blockers[job]]
+        ready = [job for job in self.jobs if not blockers[job]]
         said = f"ready: {', '.join(ready)}" if ready else "nothing is ready"
-        for job in JOBS:
+        for job in self.jobs:
             if blockers[job]:
                 first = blockers[job][0]
                 said += f"; {job} lacks {first.name}" + (f" ({first.help})" if first.help else "")

@@ -139,12 +139,13 @@ class SimJobs:
     def past(self) -> frozenset[str]:
         return frozenset(self._past)
 
-    def output(self, job_id: str, after: int = 0) -> JobOutput | None:
+    def output(self, job_id: str, after: int = 0, most: int | None = None) -> JobOutput | None:
         tree = self._live.get(job_id) or self._over.get(job_id)
         if tree is None:
             return None
         start = min(after, len(tree.output))
-        return JobOutput(tree.output[start:], start, len(tree.output))
+        text = tree.output[start:][:most]
+        return JobOutput(text, start, len(tree.output), len(tree.output) - start - len(text))
 
     def signal(self, job_id: str, number: int) -> bool:
         tree = self._live.get(job_id)

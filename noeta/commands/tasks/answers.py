@@ -47,7 +47,8 @@ def give(dispatcher: Dispatcher, seen: Seen, handle: str, text: str, what: str) 
     )
     item = HumanResponseReceived(handle, text)
     words = became(dispatcher, task_id, known, item, what, "answer", name(handle))
-    is_early = known.answer.outcome == "stored" and handle not in [one.handle for one in questions(seen)]
+    is_kept = known.answer.outcome == "stored" and not known.answer.made_ready
+    is_early = is_kept and handle not in [one.handle for one in questions(seen)]
     note = f"it does not ask {name(handle)} now; the answer is kept until it does" if is_early else None
     return Given(known.answer, words, note)
 
@@ -73,4 +74,9 @@ def became(
         raise Refused(f"another {says} is known under {key}: yours was dropped")
     if known.after_unknown:
         return f"{id} has the {what}: the first try had landed"
+    return already(key, says)
+
+
+def already(key: str, says: str) -> str:
+    """What is said of a repeat."""
     return f"{key} has this {says} already: nothing changed"

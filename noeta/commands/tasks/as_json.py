@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from noeta.commands.tasks.looking import Question, Seen, left_unread
@@ -10,8 +11,9 @@ from noeta.core import codec
 from noeta.core.events import Entry, Event
 from noeta.core.store import Posted, UnreadItem
 from noeta.core.task import TaskRow
+from noeta.story.head import Unknown, unknown_calls
 from noeta.story.text import instant
-from noeta.story.words import standing
+from noeta.story.words import is_parked, standing
 
 
 def row_json(row: TaskRow, last: Event | None, since: int | None, now: int) -> dict[str, Any]:
@@ -21,6 +23,7 @@ def row_json(row: TaskRow, last: Event | None, since: int | None, now: int) -> d
         "status": row.status.value,
         "waits_for": standing(row, last, now),
         "wake_on": None if row.wake_on is None else json.loads(codec.encode("wake_on", row.wake_on)),
+        "parked": is_parked(row, last),
         "since": _at(since),
         "epoch": row.epoch,
         "parent": row.parent,
@@ -47,6 +50,7 @@ def seen_json(seen: Seen, asked: list[Question], children: list[dict[str, Any]],
         "unread_more": seen.unread_more,
         "left_unread": left_unread(seen),
         "questions": [question_json(one) for one in asked],
+        "unknown_calls": unknown_json(unknown_calls(seen.entries) if is_parked(seen.row, seen.last) else []),
         "children": children,
     }
 
@@ -61,6 +65,11 @@ def question_json(one: Question) -> dict[str, Any]:
         "tool": one.tool,
         "input": one.input,
     }
+
+
+def unknown_json(calls: Sequence[Unknown]) -> list[dict[str, Any]]:
+    """The calls of a parked task whose outcome is unknown."""
+    return [{"call": one.call, "tool": one.tool} for one in calls]
 
 
 def posted_json(task_id: str, posted: Posted) -> dict[str, Any]:

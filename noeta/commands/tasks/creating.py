@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from noeta.commands.named import named
 from noeta.commands.tasks.hints import At
 from noeta.commands.tasks.known import until_known
 from noeta.commands.tasks.outcome import tell
@@ -34,12 +35,13 @@ def create(
     """
     check_text("--goal", goal)
     task = NewTask(id, agent, goal, queue, interactive, delay)
-    lower_task(task)  # refused before a file is made for it
+    with named(delay_seconds="--delay", queue="--queue", agent="--agent"):
+        lower_task(task)  # refused before a file is made for it
     at = At(store, schema)
     with opened(at, on_new_file=lambda file: typer.echo(f"made {name(file)}", err=as_json)) as dispatcher:
         known = until_known(dispatcher.world, lambda: dispatcher.store.create(task), "with the same words")
     if known.answer.created or known.after_unknown:
-        later = f" in {delay:g} s" if delay else ""
+        later = f" in {delay:.15g} s" if delay else ""
         words = f"created {name(id)}: a worker of queue {name(queue)} may take it{later}"
         posted = Posted("created", None, made_ready=not delay)
     else:

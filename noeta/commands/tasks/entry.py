@@ -15,8 +15,8 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     help="Tasks in a store: list and show them, create one, talk to it, answer it, approve what it asks, end it.\n\n"
-    "Needs the store alone: no worker, no agent. Exit codes: 0 done, 1 refused (there is no such task, it has ended, "
-    "it asks nothing), 3 the store cannot be asked or the outcome stayed unknown, 64 bad usage.",
+    "Needs the store alone: no worker, no agent. Exit codes: 0 done or known already, 1 refused (there is no such "
+    "task, it has ended, it asks nothing), 3 the store cannot be asked or the outcome stayed unknown, 64 bad usage.",
 )
 app.command("list")(list_tasks)
 app.command()(show)

@@ -11,14 +11,16 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from noeta.commands.tasks.approving import decisions
-from noeta.commands.tasks.as_json import dumps, question_json, row_json
+from noeta.commands.tasks.approving import asks
+from noeta.commands.tasks.as_json import dumps, question_json, row_json, unknown_json
 from noeta.commands.tasks.hints import At, word
-from noeta.commands.tasks.looking import Question, approval_of, last_event
+from noeta.commands.tasks.looking import Question, approval_of, last_event, tail_of
 from noeta.commands.tasks.place import Address, AsJson, Schema, opened
-from noeta.core.events import Event
+from noeta.commands.tasks.showing import go_on
+from noeta.core.events import Entry, Event
 from noeta.core.gates import is_approval
 from noeta.core.ids import check_name, micros
+from noeta.core.lower import check_count
 from noeta.core.store import Store
 from noeta.core.task import Status, TaskRow
 from noeta.core.wake import (
@@ -28,8 +30,9 @@ from noeta.core.wake import (
     TimerFired,
     WakeCondition,
 )
-from noeta.story.text import instant, name, quoted, value
-from noeta.story.words import standing
+from noeta.story.head import parked, unknown_calls
+from noeta.story.text import instant, name
+from noeta.story.words import is_parked, standing
 
 PAGE_MAX: Final = 1_000
 """Tasks of one page; each costs one more read, for the end of its log."""
@@ -54,12 +57,13 @@ class Waiting(Enum):
 @dataclass(frozen=True, slots=True)
 class Line:
     """A task of the page. ``since``: when its newest entry was written, in microseconds. ``approval``: what it asks a
-    person to approve, if it waits for that."""
+    person to approve, if it waits for that. ``tail``: the end of its log, if it is parked."""
 
     row: TaskRow
     last: Event | None
     since: int | None
     approval: Question | None
+    tail: tuple[Entry, ...]
 
 
 def _choice(kind: type[Status] | type[Waiting], help: str) -> Any:
@@ -87,7 +91,7 @@ def list_tasks(
         ),
     ] = None,
     after: Annotated[str, typer.Option(help="Only tasks whose id comes after this one: the next page.")] = "",
-    limit: Annotated[int, typer.Option(min=1, max=PAGE_MAX, help="Tasks of one page.")] = 50,
+    limit: Annotated[int, typer.Option(help=f"Tasks of one page, from 1 to {PAGE_MAX}.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """List tasks in the order of their ids: status, what each waits for, since when, its epoch and its parent.
@@ -97,18 +101,20 @@ def list_tasks(
     for field, given in (("--queue", queue), ("--after", after or None)):
         if given is not None:
             check_name(field, given)
+    check_count("--limit", limit, PAGE_MAX)
     at = At(store, schema)
     with opened(at) as dispatcher:
         now = micros(dispatcher.world.wall())
         found = list(islice(_found(dispatcher.store, status, queue, waiting, after), limit + 1))
-        page = [
-            Line(row, *last_event(dispatcher.store, row), approval_of(dispatcher.store, row)) for row in found[:limit]
-        ]
+        page = [_line(dispatcher.store, row) for row in found[:limit]]
     next_after = page[-1].row.id if len(found) > limit else None
     if as_json:
         tasks = [
             row_json(line.row, line.last, line.since, now)
-            | {"approval": None if line.approval is None else question_json(line.approval)}
+            | {
+                "approval": None if line.approval is None else question_json(line.approval),
+                "unknown_calls": unknown_json(unknown_calls(line.tail)),
+            }
             for line in page
         ]
         typer.echo(dumps({"tasks": tasks, "next_after": next_after}))
@@ -117,7 +123,9 @@ def list_tasks(
         typer.echo("\n".join(_table([HEADER, *(_cells(line, now) for line in page)])))
     for line in page:
         if line.approval is not None:
-            typer.echo(_asks(at, line.row.id, line.approval))
+            typer.echo(f"{name(line.row.id)} {asks(at, line.row.id, line.approval)}")
+        if is_parked(line.row, line.last):
+            typer.echo(f"{name(line.row.id)} is {parked(line.tail)}; {go_on(at, line.row)}")
     typer.echo(_summary(page, next_after))
 
 
@@ -130,6 +138,11 @@ def _found(
         if len(rows) < FETCH:
             return
         after = rows[-1].id
+
+
+def _line(store: Store, row: TaskRow) -> Line:
+    last, since = last_event(store, row)
+    return Line(row, last, since, approval_of(store, row), tail_of(store, row) if is_parked(row, last) else ())
 
 
 def _waits(task_id: str, condition: WakeCondition | None, kind: Waiting) -> bool:
@@ -161,11 +174,6 @@ def _table(lines: Sequence[tuple[str, ...]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for cells in lines:
         yield "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
-
-
-def _asks(at: At, task_id: str, one: Question) -> str:
-    hints = "; ".join(decisions(at, task_id, one.handle))
-    return f"{name(task_id)} asks {quoted(one.approval or '')}: {name(one.tool)} {value(one.input)}; {hints}"
 
 
 def _summary(page: Sequence[Line], next_after: str | None) -> str:

@@ -28,6 +28,9 @@ from noeta.core.task import Status, TaskRow
 from noeta.core.wake import NEXT_GOAL, HumanResponseReceived, Item, timed_out
 
 PAGE: Final = 200
+TAIL: Final = 50
+"""Entries that tell for which calls a task is parked; of a reply that asked for very many, some are not named."""
+
 BELOW_MAX: Final = 500
 """Tasks of one tree that are shown; a larger one is listed with `noeta tasks list --after`."""
 
@@ -134,6 +137,26 @@ def questions(seen: Seen) -> list[Question]:
     ]
 
 
+def open_approvals(seen: Seen) -> list[Question]:
+    """The calls that a gate asks about, and nobody's decision was taken."""
+    return [one for one in questions(seen) if one.approval is not None]
+
+
+def approvals_asked(seen: Seen) -> list[str]:
+    """The handles of all approvals that this task ever asked for, the latest last."""
+    return [one.wake_on.handle for one in _asked_by_gates(seen)]
+
+
+def decision(seen: Seen, handle: str) -> tuple[int, HumanResponseReceived] | None:
+    """The first answer under this handle, taken or not, with its number; None: there is none, or nobody can tell."""
+    came = [
+        (number, item)
+        for number, item in items(seen)
+        if isinstance(item, HumanResponseReceived) and item.handle == handle and not timed_out(item)
+    ]
+    return min(came, key=lambda one: one[0], default=None)
+
+
 def _asks_person(call: CallState) -> bool:
     return call.waits and isinstance(call.parked, HumanResponseReceived) and call.parked.handle != NEXT_GOAL
 
@@ -157,6 +180,17 @@ def approval_of(store: Store, row: TaskRow) -> Question | None:
             input = calls[call_id].input if asked.input is UNSET else asked.input
             return Question(asked.wake_on.handle, call_id, calls[call_id].tool, input, asked.question)
     return None
+
+
+def tail_of(store: Store, row: TaskRow) -> tuple[Entry, ...]:
+    """The end of a row's log, as far as it tells for which calls the task is parked; nothing if this version cannot
+    read it, or if something came behind it meanwhile."""
+    after = max(0, row.last_seq - TAIL)
+    try:
+        page = store.read(row.id, after, limit=TAIL, inbox_after=limits.INTEGER_MAX)
+    except UnreadableLog:
+        return ()
+    return page.entries if not page.more and page.row.last_seq == row.last_seq else ()
 
 
 def is_over(seen: Seen, handle: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from noeta.backends.open import open_store
+from noeta.commands.named import named
 from noeta.commands.tasks.hints import STORE_VARIABLE, At
 from noeta.core import codec, limits
 from noeta.core.errors import (
@@ -71,12 +72,11 @@ def opened(
     """
     if task_id is not None:
         check_name("task_id", task_id, chars_max=limits.TASK_ID_CHARS_MAX)
-    file = _FILE.fullmatch(at.address)
-    is_new = file is not None and _is_new(Path(file[1]), may_be=on_new_file is not None)
+    made = new_file(at.address, may_be=on_new_file is not None)
     try:
-        with closing(open_store(at.address, schema=at.schema)) as store:
-            if file is not None and is_new and on_new_file is not None:
-                on_new_file(file[1])
+        with told_of_store(), closing(open_store(at.address, schema=at.schema)) as store:
+            if made is not None and on_new_file is not None:
+                on_new_file(made)
             yield Dispatcher(store)
     except UnknownTask as error:
         raise Refused(f"{error} in this store; {at.hint('those there are', 'list')}") from error
@@ -85,6 +85,21 @@ def opened(
     except UnreadableLog as error:
         help = "use the newer version that wrote it" if error.newer else "restore it from a backup"
         raise Refused(f"{error}; {help}") from error
+    except CommitUnknown as error:
+        typer.echo(f"noeta: {error}", err=True)
+        raise typer.Exit(UNREACHABLE) from error
+
+
+@contextmanager
+def told_of_store() -> Iterator[None]:
+    """A store that cannot be asked ends the command, with what to do next on standard error.
+
+    Raises:
+        BadInput: its address is wrong; typer.Exit with ``UNREACHABLE``.
+    """
+    try:
+        with named(store="--store", path="--store", schema="--schema"):
+            yield
     except StoreUnavailable as error:
         text = one_line(error)
         if error.code == "not_our_file":
@@ -93,14 +108,20 @@ def opened(
         retry = "" if error.code in _NO_RETRY_MENDS else "; try again"
         typer.echo(f"noeta: the store cannot be asked{written}{retry}: {text}", err=True)
         raise typer.Exit(UNREACHABLE) from error
-    except CommitUnknown as error:
-        typer.echo(f"noeta: {error}", err=True)
-        raise typer.Exit(UNREACHABLE) from error
 
 
-def _is_new(file: Path, *, may_be: bool) -> bool:
-    """Whether a file is not there yet. Refuses what no store can be made of, which no retry would mend."""
-    shown = quoted(str(file))
+def new_file(address: str, *, may_be: bool) -> str | None:
+    """The path of a SQLite file that is not there yet; None: it is there, or the address names none.
+
+    Raises:
+        BadInput: no store can be made of it, which no retry would mend; or it is new and must not be.
+    """
+    found = _FILE.fullmatch(address)
+    if found is None:
+        return None
+    if not found[1]:
+        raise BadInput("--store", "expected a path after sqlite:, found nothing")
+    file, shown = Path(found[1]), quoted(found[1])
     try:
         if not file.parent.is_dir():
             raise BadInput("--store", f"there is no folder {quoted(str(file.parent))}; make it, or name another file")
@@ -108,6 +129,6 @@ def _is_new(file: Path, *, may_be: bool) -> bool:
             raise BadInput("--store", f"{shown} is {'a folder' if file.is_dir() else 'no file'}; name a file")
         if not may_be and not file.exists():
             raise BadInput("--store", f"there is no file {shown}; `noeta tasks create` or `noeta worker` makes one")
-        return not file.exists()
+        return None if file.exists() else found[1]
     except OSError as error:
         raise BadInput("--store", f"{shown} cannot be looked at: {error.strerror}") from error

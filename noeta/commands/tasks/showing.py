@@ -16,9 +16,11 @@ from noeta.core.events import Event, TaskCreated
 from noeta.core.ids import micros
 from noeta.core.task import Status, TaskRow
 from noeta.core.wake import NEXT_GOAL, ExternalEvent, HumanResponseReceived
+from noeta.story.crons import cron_lines
 from noeta.story.entries import Teller
+from noeta.story.head import parked
 from noeta.story.text import instant, name, quoted, value
-from noeta.story.words import ended, item, standing
+from noeta.story.words import ended, is_parked, item, standing
 
 QUESTION_CHARS_MAX: Final = 1_000
 """A person must be able to read what is asked."""
@@ -48,7 +50,7 @@ def show(id: TaskId, store: Address, schema: Schema = "noeta", as_json: AsJson =
         typer.echo(line)
     for line in _tree(at, id, [(row, last) for row, last, _ in children], now, more=more):
         typer.echo(line)
-    for line in _next(at, seen, asked):
+    for line in next_steps(at, seen, asked):
         typer.echo(line)
 
 
@@ -68,6 +70,9 @@ def _head(seen: Seen, asked: list[Question], now: int) -> Iterator[str]:
         yield f"parent: {name(row.parent)}{group}, root: {name(root)}, depth {created.subtask_depth}"
     if row.takeovers or row.fail_attempts:
         yield f"trouble: {row.takeovers} takeovers and {row.fail_attempts} failures in a row"
+    yield from cron_lines(seen.entries, now)
+    if is_parked(row, seen.last):
+        yield parked(seen.entries)
     for one in asked:
         yield f"asks{'' if one.approval is None else ' for approval'}: {_question(one)} (handle {name(one.handle)})"
 
@@ -118,18 +123,28 @@ def _stands(row: TaskRow, last: Event | None, now: int, colon: str = " ") -> str
     return f"it {ended(last)}" if row.status is Status.TERMINAL else f"waits for{colon}{standing(row, last, now)}"
 
 
-def _next(at: At, seen: Seen, asked: list[Question]) -> Iterator[str]:
+def next_steps(at: At, seen: Seen, asked: list[Question]) -> Iterator[str]:
     """What can be done about it."""
     if not asked:
         yield _end(at, seen)
     elif asked[0].approval is None:
         yield at.hint("answer it", "answer", seen.row.id, "TEXT", handle=asked[0].handle if len(asked) > 1 else None)
     else:
-        yield from decisions(at, seen.row.id, asked[0].handle if len(asked) > 1 else None)
+        yield from decisions(at, seen.row.id, asked[0].handle)  # never another call than the one that is shown
+
+
+def go_on(at: At, row: TaskRow) -> str:
+    """How a person resumes a task that is parked. Its host may have named the handle on which it rests."""
+    handle = row.wake_on.handle if isinstance(row.wake_on, HumanResponseReceived) else NEXT_GOAL
+    if handle == NEXT_GOAL:
+        return at.hint("go on with", "say", row.id, "TEXT")
+    return at.hint("go on with", "answer", row.id, "TEXT", handle=handle)
 
 
 def _end(at: At, seen: Seen) -> str:
     row, id = seen.row, seen.row.id
+    if is_parked(row, seen.last):
+        return go_on(at, row)
     match row.status, row.wake_on:
         case Status.TERMINAL, _:
             return "it has ended: nothing more will happen to it"

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from noeta.commands.tasks.answers import HAS_ENDED, became, give
+from noeta.commands.tasks.approving import decisions
 from noeta.commands.tasks.hints import At, word
 from noeta.commands.tasks.known import until_known
 from noeta.commands.tasks.looking import Question, Seen, look, questions
@@ -20,7 +21,6 @@ from noeta.core.gates import is_approval
 from noeta.core.ids import check_name, micros
 from noeta.core.lower import lower_item
 from noeta.core.task import Status
-from noeta.core.texts import APPROVE
 from noeta.core.wake import NEXT_GOAL, ExternalEvent, HumanResponseReceived
 from noeta.story.text import name, quoted
 from noeta.story.words import ended, standing
@@ -68,7 +68,8 @@ def answer(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer what a task asks. The first answer to a question counts; another one is refused."""
+    """Answer what a task asks. The first answer to a question counts; another one is refused. About a tool call that
+    waits for approval `noeta tasks approve | deny` decides, and no answer."""
     check_text("TEXT", text)
     at = At(store, schema)
     if handle is not None:
@@ -76,17 +77,15 @@ def answer(
         if handle == NEXT_GOAL:
             instead = at.hint("a message is said", "say", id, "TEXT")
             raise BadInput("--handle", f"{NEXT_GOAL!r} is no question; {instead}")
+        if is_approval(id, handle):
+            raise BadInput("--handle", _no_question(at, id, handle))
     with opened(at, task_id=id) as dispatcher:
         seen = look(dispatcher.store, id)
         asked = questions(seen)
         if handle is None:
             handle = _the_question(at, seen, asked, micros(dispatcher.world.wall())).handle
         given = give(dispatcher, seen, handle, text, "answer")
-    note = given.note
-    if is_approval(id, handle):
-        only = f"it is an approval that was asked for, and nothing but {APPROVE!r} gives it; next time"
-        note = at.hint(only, "approve", id, handle=handle)
-    tell(at, id, given.posted, given.words, as_json=as_json, note=note)
+    tell(at, id, given.posted, given.words, as_json=as_json, note=given.note)
 
 
 def event(
@@ -134,18 +133,28 @@ def _no_constant(constant: str) -> None:
     raise ValueError(f"JSON has no {constant}")
 
 
+def _no_question(at: At, task_id: str, handle: str) -> str:
+    return f"{name(handle)} is an approval, and no answer decides it; {'; '.join(decisions(at, task_id, handle))}"
+
+
 def _the_question(at: At, seen: Seen, asked: list[Question], now: int) -> Question:
     """The one question that is open.
 
     Raises:
+        BadInput: it asks for an approval alone, which "yes" would deny, since but one word gives it.
         Refused: there is none, or there are several.
     """
     id = name(seen.row.id)
+    plain = [one for one in asked if one.approval is None]
+    if asked and not plain:
+        raise BadInput("TEXT", _no_question(at, seen.row.id, asked[0].handle))
     if len(asked) == 1:
         return asked[0]
     if asked:
-        handles = ", ".join(f"{word(one.handle)} ({quoted(one.text or one.tool)})" for one in asked)
-        raise Refused(f"{id} asks {len(asked)} questions; choose with --handle: {handles}")
+        handles = ", ".join(f"{word(one.handle)} ({quoted(one.text or one.tool)})" for one in plain)
+        many = "1 question" if len(plain) == 1 else f"{len(plain)} questions"
+        beside = "" if len(plain) == len(asked) else f" and for {len(asked) - len(plain)} to be approved"
+        raise Refused(f"{id} asks {many}{beside}; choose with --handle: {handles}")
     if seen.row.status is Status.TERMINAL:
         raise Refused(f"{id} {ended(seen.last)}: {HAS_ENDED}")
     waits = standing(seen.row, seen.last, now)

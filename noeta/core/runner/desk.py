@@ -166,10 +166,15 @@ class Desk:
 
     def note_jobs(self) -> bool:
         """Note what became of the task's jobs: those of this claim that have ended, and those that a claim before it
-        left behind, which are lost; whether there was any. Keeps: jobs-told-once."""
+        left behind, which are lost; whether there was any. What a tool ran beside the log, and did not wait for, is
+        forgotten once it has ended: nobody is told of it, and it must not wake the task again and again. Keeps:
+        jobs-told-once."""
         jobs, told = self._held.jobs, False
         known = jobs.known() if jobs is not None else frozenset()
         ended = {} if jobs is None else {end.job_id: end for end in jobs.ended()}
+        noted = {event.job_id for event in self._noted if isinstance(event, JobEnded)}
+        if jobs is not None and (unknown := ended.keys() - self.state.jobs.keys() - noted):
+            jobs.recorded(sorted(unknown))
         for job in list(self.state.jobs):
             if job in ended:
                 self.note(_job_ended(ended[job]))
@@ -207,9 +212,10 @@ class Desk:
 
 def _job_ended(end: JobEnd) -> JobEnded:
     """The entry of a job's end, with the newest of its output."""
-    text = codec.escape_text(end.output.text)
-    text = text if len(text) <= OUTPUT_CHARS_TOLD else text[-OUTPUT_CHARS_TOLD:]
-    left_out = end.output.total - len(text.encode())
+    whole = codec.escape_text(end.output.text)
+    text = whole[-OUTPUT_CHARS_TOLD:]
+    left_out = end.output.start + len(whole[:-OUTPUT_CHARS_TOLD].encode())  # a byte that was replaced counts as three
+    left_out = min(left_out, end.output.total - len(text))
     if left_out > 0:
         text = texts.JOB_OUTPUT_CUT.format(bytes=left_out) + text
     return JobEnded(end.job_id, end.how, end.exit_code, end.signal, text, codec.escape_text(end.detail))

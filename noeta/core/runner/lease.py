@@ -80,7 +80,7 @@ class Held:
 
     def resumed(self) -> None:
         """The task that rested with this claim kept is driven again: what was told to the step before is over."""
-        self.cancelled, self.changed = self._world.event(), self._world.event()
+        self.cancelled, self.changed, self.stopping = self._world.event(), self._world.event(), False
         self.kept, self.heard, self.ordered_at, self.rests_on, self.renewals = False, False, None, None, 0
 
     @property
@@ -244,11 +244,11 @@ class LeaseKeeper:
             return False
         heard = renewal.timer_due or renewal.ordered or renewal.inbox_seq > held.inbox_seq
         held.inbox_seq = max(held.inbox_seq, renewal.inbox_seq)
+        if renewal.ordered:
+            held.order()
         if held.kept and heard:
             held.heard = True
             self._on_heard(held)
-        elif renewal.ordered:
-            held.order()
         return False
 
     def _expire(self, holders: list[Held]) -> None:

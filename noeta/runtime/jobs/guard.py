@@ -144,6 +144,7 @@ class Guard:
             self._refuse(report, claim_number, f"no process to watch over it: {error.strerror}")
             return
         if pid == 0:
+            os.close(ours)  # first: whoever lists descriptors, to close them, needs room for one
             supervisor.supervise(spec=spec, control=control, report=report, ring=ring)
         os.close(control)
         os.set_blocking(ours, False)

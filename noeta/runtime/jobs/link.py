@@ -16,6 +16,10 @@ from pathlib import Path
 from subprocess import DEVNULL, Popen, TimeoutExpired
 from typing import Any, Final
 
+WITHHELD: Final = frozenset({"NOETA_STORE", "PGPASSWORD"})
+"""Variables of the worker that its jobs are not given: where its store is, and what opens it. Guard and supervisors get
+along without, and every job can read the environment that its ancestors began with."""
+
 PACKET_BYTES_MAX: Final = 64 * 1024
 END_SECONDS_MAX: Final = 5.0
 """How long a guard that was sent SIGKILL may take to be gone."""
@@ -51,6 +55,7 @@ class GuardLink:
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
                 cwd="/",
+                env={name: value for name, value in os.environ.items() if name not in WITHHELD},
             )
         except OSError:
             self._socket.close()

@@ -18,11 +18,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from noeta.core.jobs import OUTPUT_BYTES_KEPT, How, JobEnd, JobOutput, JobSpec
+from noeta.core.jobs import OUTPUT_BYTES_KEPT, OUTPUT_CHARS_TOLD, How, JobEnd, JobOutput, JobSpec
 from noeta.core.world import Event, World
 from noeta.runtime.jobs import supervisor
 from noeta.runtime.jobs.link import GuardLink
-from noeta.runtime.jobs.output import NOTHING, Read, RingReader, as_text, make_ring
+from noeta.runtime.jobs.output import NOTHING, RingReader, make_ring, newest, page
 
 _log = logging.getLogger("noeta.jobs")
 
@@ -72,13 +72,12 @@ class Job:
         self.link: GuardLink | None = None
         self.is_orphaned = False
 
-    def output(self, after: int = 0) -> JobOutput:
-        """What it has written so far, from this byte on, as far as that is kept."""
-        ring = self.ring
-        read = self.read if self.end is not None or ring is None else ring.read(after)
-        skipped = min(max(after - read.start, 0), len(read.data))
-        text, start = as_text(Read(read.data[skipped:], read.start + skipped, read.total))
-        return JobOutput(text, start, read.total)
+    def output(self, after: int = 0, most: int | None = None) -> JobOutput:
+        """What it has written so far, from this byte on, as far as that is kept; of that the oldest ``most`` bytes."""
+        ring, is_over = self.ring, self.end is not None
+        read = self.read if is_over or ring is None else ring.read(after)
+        text, start, end = page(read, after, most, is_over=is_over)
+        return JobOutput(text, start, read.total, read.total - end)
 
     def finish(self, how: How, *, exit_code: int | None = None, signal: int | None = None, detail: str = "") -> None:
         """It has ended so. Whoever waits for ``over`` finds its end told."""
@@ -86,7 +85,7 @@ class Job:
             return
         if self.ring is not None:
             self.read = self.ring.read()
-        text, start = as_text(self.read)
+        text, start = newest(self.read, OUTPUT_CHARS_TOLD)
         self.end = JobEnd(self.job_id, how, exit_code, signal, JobOutput(text, start, self.read.total), detail)
         self.ring = None  # whoever reads it at this moment still holds it
         self.told(self)

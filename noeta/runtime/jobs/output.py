@@ -8,6 +8,7 @@ while it copied. Standard library only.
 
 from __future__ import annotations
 
+import codecs
 import mmap
 import os
 from typing import Final, NamedTuple
@@ -101,10 +102,36 @@ class RingReader:
 def as_text(read: Read) -> tuple[str, int]:
     """The bytes as text, and from which byte on: what cannot be decoded is replaced; of a character that was cut at the
     start the rest is dropped."""
-    data, start = read.data, read.start
-    if start > 0:
-        cut = 0
-        while cut < min(3, len(data)) and data[cut] & 0xC0 == 0x80:
-            cut += 1
+    cut = _cut_short(read)
+    return read.data[cut:].decode("utf-8", "replace"), read.start + cut
+
+
+def newest(read: Read, chars: int) -> tuple[str, int]:
+    """``as_text``, of the newest bytes that are no more than so many characters; a byte that is none counts as one."""
+    data = read.data.decode("utf-8", "surrogateescape")[-chars:].encode("utf-8", "surrogateescape")
+    return as_text(Read(data, read.total - len(data), read.total))
+
+
+def page(read: Read, after: int, most: int | None, *, is_over: bool) -> tuple[str, int, int]:
+    """The oldest ``most`` bytes (None: all) from byte ``after`` on as text, from which byte on, and up to which.
+
+    A character that is cut at the end is left to the next page, unless that is the end of all (``is_over``). So pages
+    that begin where another came to miss no byte and repeat none: what cannot be decoded is replaced, and at the start
+    nothing is dropped, unless what stood before it is no longer kept.
+    """
+    start = min(max(after, read.start), read.total)
+    data = read.data[start - read.start :]
+    if start > after:
+        cut = _cut_short(Read(data, start, read.total))
         data, start = data[cut:], start + cut
-    return data.decode("utf-8", "replace"), start
+    some = data if most is None else data[:most]
+    text, length = codecs.utf_8_decode(some, "replace", is_over and len(some) == len(data))
+    return text, start, start + length
+
+
+def _cut_short(read: Read) -> int:
+    """How many bytes at the start are the rest of a character."""
+    cut = 0
+    while read.start > 0 and cut < min(3, len(read.data)) and read.data[cut] & 0xC0 == 0x80:
+        cut += 1
+    return cut

@@ -19,6 +19,7 @@ from noeta.core.jobs import JOBS_MAX, JobEnd, JobOutput, Jobs, JobSpec
 from noeta.core.runner.lease import Held
 from noeta.core.world import Event, World
 from noeta.runtime.jobs import supervisor
+from noeta.runtime.jobs.link import WITHHELD
 from noeta.runtime.jobs.minder import Job, Minder
 
 MARGIN_FRACTION: Final = 0.1
@@ -39,13 +40,23 @@ START_SECONDS_MAX: Final = 5.0
 
 CLOSE_SECONDS_MAX: Final = 10.0
 
+LIVE_MAX: Final = 256
+"""Live jobs of a process at the most: each takes two processes or more, and a container may be allowed a thousand."""
+
+DESCRIPTORS_PER_JOB: Final = 4
+"""Of the limit of open files. A live job takes two of them in the worker, and two in its guard, which has the same
+limit; as many are left to the rest of the process, its connections to the store above all."""
+
+AT_MOST: Final = "at most {most} live jobs of a worker process"
+MORE: Final = "run more workers"
+
 
 class JobTable:
     """All background jobs of one process. The guard begins with the first job.
 
     ``lease_seconds``: how long a lease is, for the margin before its end; None: as long as it was when it was last told
     of. ``directory``: where jobs run that name no directory of their own; None: the worker's at that moment.
-    ``environment``: what all jobs get; None: the worker's at that moment.
+    ``environment``: what all jobs get; None: the worker's at that moment, without what is ``WITHHELD``.
     """
 
     def __init__(
@@ -66,6 +77,7 @@ class JobTable:
         # A claim stays as long as somebody holds its Jobs, or has yet to hear of an end.
         self._claims: WeakValueDictionary[tuple[str, str], ClaimJobs] = WeakValueDictionary()
         self._untold: dict[int, ClaimJobs] = {}
+        self._live: dict[int, None] = {}
 
     def of(self, held: Held) -> Jobs:
         """The jobs of this claim; the same ones each time."""
@@ -100,13 +112,31 @@ class JobTable:
         Raises:
             OSError: the worker's own directory is gone.
         """
-        base = os.environ if self._environment is None else self._environment
+        base = self._environment
+        if base is None:
+            base = {name: value for name, value in os.environ.items() if name not in WITHHELD}
         directory = Path.cwd() / (self._directory or "") / (spec.directory or "")
         return str(directory), {**base, **spec.environment}
 
     def number(self) -> int:
         """A number that no other claim or job of this process has."""
         return next(self._numbers)
+
+    def begins(self, job: Job) -> str:
+        """This job counts as live from now on; why it may not be, or nothing. Exact also for several at once: who came
+        first may be."""
+        self._live[job.number] = None
+        limit = os.sysconf("SC_OPEN_MAX")
+        most = min(LIVE_MAX, limit // DESCRIPTORS_PER_JOB) if limit > 0 else LIVE_MAX
+        if list(self._live).index(job.number) < most:
+            return ""
+        if most < LIVE_MAX:
+            return f"{AT_MOST.format(most=most)} that may open {limit} files: end some, raise that limit, or {MORE}"
+        return f"{AT_MOST.format(most=most)}: end some, or {MORE}"
+
+    def is_over(self, job: Job) -> None:
+        """It does not count any more."""
+        self._live.pop(job.number, None)
 
     def hold(self, jobs: ClaimJobs) -> None:
         """Somebody has yet to hear of an end."""
@@ -145,7 +175,7 @@ class ClaimJobs:
     def start(self, job_id: str, spec: JobSpec) -> None:
         assert job_id not in self.known(), f"job {job_id!r} was started before"
         job = Job(self._world, self._table.number(), job_id, self.number, self._die_at, self._ended)
-        reason = self._refusal()
+        reason = self._refusal() or self._table.begins(job)
         self._live[job_id] = job
         self._table.hold(self)
         try:
@@ -182,9 +212,9 @@ class ClaimJobs:
     def past(self) -> frozenset[str]:
         return frozenset(self._past)
 
-    def output(self, job_id: str, after: int = 0) -> JobOutput | None:
+    def output(self, job_id: str, after: int = 0, most: int | None = None) -> JobOutput | None:
         job = self._live.get(job_id) or self._over.get(job_id)
-        return None if job is None else job.output(after)
+        return None if job is None else job.output(after, most)
 
     def signal(self, job_id: str, number: int) -> bool:
         if number not in valid_signals():
@@ -237,6 +267,7 @@ class ClaimJobs:
 
     def _ended(self, job: Job) -> None:
         """Called once for each job, by whoever ended it."""
+        self._table.is_over(job)
         self._over[job.job_id] = job
         if job.dropped:  # looked at after that: who drops it does so before it looks there
             self._over.pop(job.job_id, None)

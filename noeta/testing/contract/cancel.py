@@ -175,7 +175,7 @@ class CancelContract(ContractTests):
     def test_the_owner_of_a_lapsed_claim_is_refused_after_a_cancel(self, stage: Stage, keep: bool) -> None:
         """Its late result does not overwrite the end. Keeps: one-writer, terminal-is-final, epochs-rise.
 
-        https://github.com/SamSaffron/term-llm/pull/790
+        https://github.com/SamSaffron/term-llm/pull/790 , https://github.com/langchain-ai/langgraph/pull/8862
         """
         old = _lapsed(stage, keep=keep)
         stage.cancel()

@@ -67,6 +67,7 @@ class ContentsContract(ContractTests):
         assert stage.store.get_snapshot("t", "v1") is None
 
     def test_the_newest_snapshot_of_a_version_is_kept(self, stage: Stage) -> None:
+        """A late one rolls nothing back. https://github.com/langchain-ai/langgraph/pull/8862"""
         stage.create()
         for seq in (3, 9, 5):
             stage.store.put_snapshot("t", Snapshot(seq, "v1", f"state {seq}\x00".encode()))

@@ -39,7 +39,7 @@ class LeasesContract(ContractTests):
 
     @holds("writer/renew")
     def test_renewals_in_time_keep_a_task_for_ever(self, stage: Stage) -> None:
-        """https://github.com/janbjorge/pgqueuer/issues/430"""
+        """https://github.com/janbjorge/pgqueuer/issues/430 , https://github.com/hexpm/hexpm/pull/1825"""
         claim = stage.running()
         for _ in range(30):
             stage.clock.advance(LEASE / 3)

@@ -289,7 +289,7 @@ class WaitingContract(ContractTests):
 
     @holds("guarantee/for-months")
     def test_a_wait_for_weeks_costs_one_start(self, stage: Stage) -> None:
-        """https://github.com/celery/celery/issues/2599"""
+        """https://github.com/celery/celery/issues/2599 , https://github.com/pretix/pretix/issues/2058"""
         stage.suspended()
         for _ in range(20):
             stage.clock.advance(20 * LEASE)

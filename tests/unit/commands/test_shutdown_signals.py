@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from noeta.commands.shutdown import LEFT_TO_LEASES, TOGETHER_SECONDS, Shutdown
+from noeta.commands.shutdown import LEFT_TO_LEASES, SAYING_SECONDS, TOGETHER_SECONDS, Shutdown
 from tests.actors import PATIENCE_SECONDS, wait_until
 
 
@@ -84,6 +84,28 @@ def test_a_second_signal_ends_the_process_without_waiting(scene: Scene, caplog: 
 
     assert (scene.stops, scene.codes) == (1, [LEFT_TO_LEASES])
     assert "SIGINT again: exiting at once; tasks are left to their leases" in caplog.text
+
+
+def test_the_log_has_the_signal_before_what_it_leads_to() -> None:
+    """Also if the log takes its time, and the process ends at once: the line is there when the service hears of it."""
+    order: list[str] = []
+    scene = Scene()
+
+    class Noted(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            order.append("stopped, and then" if scene.stopped.wait(SAYING_SECONDS / 4) else "not stopped yet")
+            order.append(record.getMessage())
+
+    noted = Noted()
+    scene.shutdown.runs(scene)
+    logging.getLogger("noeta.worker").addHandler(noted)
+    try:
+        scene.shutdown.told(signal.SIGTERM)
+    finally:
+        logging.getLogger("noeta.worker").removeHandler(noted)
+
+    assert order == ["not stopped yet", "SIGTERM: stopping, and giving every task back; once more to exit at once"]
+    assert scene.stops == 1
 
 
 @pytest.mark.usefixtures("blocked_log")

@@ -1,51 +1,24 @@
-"""`noeta tasks approve | deny`, and how an open approval is shown, listed, and answered by other means."""
+"""`noeta tasks approve | deny`: who decides, once, and only about what was asked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from noeta.backends.open import open_store
 from noeta.backends.stores.sqlite import SqliteStore
 from noeta.cli import BAD_USAGE, FAILED
 from noeta.commands.tasks import known
-from noeta.core.gates import Allow, Ask, Decision, GatedCall
-from noeta.core.runner import Engine
 from noeta.core.store import Store
-from noeta.plugins import waiting_tools
+from noeta.core.wake import HumanResponseReceived
 from noeta.testing.faults import Fault, FaultyStore, Kind
+from tests.unit.commands.paying import APPROVAL, APPROVES, DENIES, pays, results
 from tests.unit.commands.shell import Shell
-from tests.unit.commands.test_tasks_hints import pasted
-from tests.unit.runtime.gating import Notes, Says, agent
-from tests.unit.runtime.machines import asks_event, asks_person, calls, main_agent
+from tests.unit.runtime.machines import asks_event, asks_person, main_agent
 
 ME = "tests.unit.commands.test_tasks_approve"
-APPROVAL = "approval:t:3-0"
-
-
-class Limit:
-    """Implements ``noeta.core.gates.Gate``: a person decides about more than five euros, of which cents are cut."""
-
-    def decide(self, call: GatedCall) -> Decision:
-        if call.tool != "pay" or call.input["euros"] <= 5:
-            return Allow()
-        return Ask(f"Pay {call.input['to']}?", {**call.input, "euros": int(call.input["euros"])})
-
-
-def pays(ran: list[Any], *euros: float) -> Engine:
-    """An agent that pays these sums at once, of which a gate asks about the large ones."""
-    asked = [("pay", {"euros": one, "to": "Ada"}) for one in euros or (9.5,)]
-    return agent(Limit(), asks=calls(*asked), tools=(Notes("pay", ran),))
-
-
-def results(shell: Shell, id: str = "t") -> list[tuple[str, str]]:
-    log = [one["event"] for one in shell.json("show", id)["log"]]
-    return [(one["source"], one["output"]) for one in log if one["type"] == "ToolFinished"]
-
-
-# -- deciding ----------------------------------------------------------------------------------------------
 
 
 def test_an_approval_lets_the_call_start_and_a_second_one_changes_nothing(shell: Shell) -> None:
@@ -80,22 +53,70 @@ def test_a_denial_is_told_to_the_model_with_its_reason(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [(["approve"], ["deny", "--reason", "no"]), (["deny", "--reason", "no"], ["approve"])]
+    ("first", "second", "how", "then"),
+    [
+        (APPROVES, DENIES, "was approved", "end the whole task: noeta tasks cancel t"),
+        (DENIES, APPROVES, 'was denied ("no")', "say that it may ask again: noeta tasks say t TEXT"),
+        (DENIES, ["deny", "--reason", "nO"], 'was denied ("no")', "say that it may ask again: noeta tasks say t TEXT"),
+    ],
 )
-def test_the_first_decision_counts(shell: Shell, first: list[str], second: list[str]) -> None:
+@pytest.mark.parametrize("handle", [[], ["--handle", APPROVAL]])
+@pytest.mark.parametrize("taken", [False, True])
+def test_the_first_decision_counts(
+    shell: Shell, first: list[str], second: list[str], how: str, then: str, handle: list[str], taken: bool
+) -> None:
     shell.create()
     ran: list[Any] = []
-    shell.work(main=pays(ran))
+    agent = pays(ran, more=asks_event("never"))
+    shell.work(main=agent)
     shell.done(first[0], "t", *first[1:])
+    if taken:
+        shell.work(main=agent)
 
-    other = shell.tasks(second[0], "t", *second[1:])
+    other = shell.tasks(second[0], "t", *second[1:], *handle)
+    again = shell.done(first[0], "t", *first[1:], *handle)
 
     assert (other.code, other.refusal) == (
         FAILED,
-        f"noeta: another answer is known under {APPROVAL}: yours was dropped",
+        f"noeta: {APPROVAL} {how}, and the first decision counts: yours was dropped; {then}",
     )
-    shell.work(main=pays(ran))
-    assert len(ran) == (first == ["approve"])
+    assert again[0] == f"{APPROVAL} has this answer already: nothing changed"
+    assert shell.json("show", "t")["task"]["inbox_seq"] == 1, "neither was written"
+    shell.work(main=agent)
+    assert len(ran) == (first == APPROVES)
+
+
+@pytest.mark.parametrize("handle", [[], ["--handle", APPROVAL]])
+def test_the_decision_about_a_call_of_an_ended_task_is_known(shell: Shell, handle: list[str]) -> None:
+    shell.create()
+    shell.work(main=pays([]))
+    shell.done("approve", "t")
+    shell.work(main=pays([]))
+
+    again = shell.done("approve", "t", *handle)
+    other = shell.tasks("deny", "t", "--reason", "no", *handle)
+
+    assert again[0] == f"{APPROVAL} has this answer already: nothing changed"
+    assert (other.code, other.refusal) == (
+        FAILED,
+        (
+            f"noeta: {APPROVAL} was approved, and the first decision counts: yours was dropped; t has ended: nothing "
+            "more will happen to it; create a new task"
+        ),
+    )
+
+
+def test_what_a_host_has_decided_is_known_too(shell: Shell) -> None:
+    """It may have another id for its message; a second item would be taken by nobody."""
+    shell.create()
+    shell.work(main=pays([]))
+    store = open_store(shell.store)
+    store.post("t", HumanResponseReceived(APPROVAL, "approve"), "of a host")
+    store.close()
+
+    assert shell.done("approve", "t")[0] == f"{APPROVAL} has this answer already: nothing changed"
+    assert f"{APPROVAL} was approved" in shell.tasks("deny", "t", "--reason", "no").refusal
+    assert shell.json("show", "t")["task"]["inbox_seq"] == 1
 
 
 def test_an_outcome_is_one_json_object(shell: Shell) -> None:
@@ -113,14 +134,52 @@ def test_an_outcome_is_one_json_object(shell: Shell) -> None:
     assert shell.json("approve", "t", "--handle", APPROVAL)["outcome"] == "repeat"
 
 
-def test_a_decision_may_come_before_the_question(shell: Shell) -> None:
+@pytest.mark.parametrize("command", [APPROVES, DENIES])
+def test_nobody_decides_before_the_question_is_asked(shell: Shell, command: list[str]) -> None:
+    """A decision that was kept would let the call start, or refuse it, without a person having seen it."""
     shell.create()
-    early = shell.done("approve", "t", "--handle", APPROVAL)
+    early = shell.tasks(command[0], "t", *command[1:], "--handle", APPROVAL)
     ran: list[Any] = []
     shell.work(main=pays(ran))
 
-    assert early[-1] == f"note: it does not ask {APPROVAL} now; the answer is kept until it does"
-    assert len(ran) == 1
+    assert (early.code, early.refusal) == (
+        FAILED,
+        (
+            f"noeta: t does not ask for {APPROVAL}: nothing was written; it asks for no approval, it waits for a "
+            "worker; look: noeta tasks show t"
+        ),
+    )
+    seen = shell.json("show", "t")
+    assert (ran, seen["task"]["inbox_seq"]) == ([], 0)
+    assert [one["handle"] for one in seen["questions"]] == [APPROVAL], "a person is asked"
+
+
+@pytest.mark.parametrize("command", [APPROVES, DENIES])
+def test_another_call_than_the_one_it_asks_about_is_not_decided(shell: Shell, command: list[str]) -> None:
+    shell.create()
+    shell.work(main=pays([]))
+
+    said = shell.tasks(command[0], "t", *command[1:], "--handle", "approval:t:3-1")
+
+    assert (said.code, said.refusal) == (
+        FAILED,
+        (
+            'noeta: t does not ask for approval:t:3-1: nothing was written; it asks "Pay Ada?": '
+            'pay {"euros": 9, "to": "Ada"}; approve it: noeta tasks approve --handle approval:t:3-0 t; '
+            "deny it: noeta tasks deny --handle approval:t:3-0 --reason TEXT t"
+        ),
+    )
+    assert shell.json("show", "t")["task"]["inbox_seq"] == 0
+
+
+def test_an_answer_that_came_before_the_question_is_no_repeat(shell: Shell) -> None:
+    """A host may have posted one: it does not make a decision known that nobody was asked for."""
+    shell.create()
+    store = open_store(shell.store)
+    store.post("t", HumanResponseReceived(APPROVAL, "approve"), "of a host")
+    store.close()
+
+    assert "nothing was written" in shell.tasks("approve", "t", "--handle", APPROVAL).refusal
 
 
 def test_of_several_calls_one_must_be_chosen(shell: Shell) -> None:
@@ -173,7 +232,10 @@ def test_an_approval_that_the_turn_gave_up_takes_no_decision(shell: Shell) -> No
 
     assert (said.code, said.refusal) == (
         FAILED,
-        f"noeta: t does not wait for {APPROVAL} any more: nothing was written",
+        (
+            f"noeta: t does not wait for {APPROVAL} any more: nothing was written; it asks for no approval, it waits "
+            "for a message; look: noeta tasks show t"
+        ),
     )
     assert ran == []
 
@@ -241,162 +303,3 @@ def test_the_longest_task_id_can_be_decided_by_its_handle(shell: Shell) -> None:
     assert shell.done("approve", long, "--handle", f"approval:{long}:3-0")[0].endswith("it may go on now")
     shell.work(main=pays(ran))
     assert len(ran) == 1
-
-
-# -- looking -----------------------------------------------------------------------------------------------
-
-
-def test_an_open_approval_is_shown_with_what_would_run_and_how_to_decide(shell: Shell) -> None:
-    shell.create()
-    shell.work(main=pays([]))
-
-    lines = shell.done("show", "t")
-
-    asked = 'asks for approval: "Pay Ada?": pay {"euros": 9, "to": "Ada"} (handle approval:t:3-0)'
-    assert asked in lines
-    assert lines[-2:] == ["approve it: noeta tasks approve t", "deny it: noeta tasks deny --reason TEXT t"]
-    assert shell.json("show", "t")["questions"] == [
-        {
-            "handle": APPROVAL,
-            "call": "3-0",
-            "question": "Pay Ada?",
-            "approval": True,
-            "tool": "pay",
-            "input": {"euros": 9, "to": "Ada"},
-        }
-    ]
-
-
-def test_a_long_input_is_cut_for_people_and_whole_for_machines(shell: Shell) -> None:
-    shell.create()
-    long = "x" * 5_000
-    shell.work(main=agent(Says({"pay": Ask()}), asks=calls(("pay", {"to": long})), tools=(Notes("pay", []),)))
-
-    (asked,) = [line for line in shell.done("show", "t") if line.startswith("asks for approval")]
-    (listed,) = [line for line in shell.done("list") if line.startswith("t asks")]
-
-    assert len(asked) < 300 and "more characters" in asked
-    assert len(listed) < 400 and "more characters" in listed
-    assert shell.json("show", "t")["questions"][0]["input"] == {"to": long}
-
-
-@pytest.mark.parametrize("id", ["-dash", "it's", "line\nbreak"])
-@pytest.mark.parametrize(("hint", "starts"), [(-2, 1), (-1, 0)])
-def test_the_hints_can_be_pasted(shell: Shell, id: str, hint: int, starts: int) -> None:
-    shell.done("create", "--agent", "main", "--goal", "x", "--", id)
-    ran: list[Any] = []
-    shell.work(main=pays(ran))
-
-    done = pasted(shell, shell.done("show", "--", id)[hint], TEXT="no")
-    shell.work(main=pays(ran))
-
-    assert done[0].endswith("as item 1: it may go on now")
-    assert len(ran) == starts
-
-
-def test_two_open_approvals_are_decided_one_by_one_by_the_hints(shell: Shell) -> None:
-    shell.create()
-    ran: list[Any] = []
-    agent = pays(ran, 9, 7)
-    shell.work(main=agent)
-
-    first = shell.done("show", "t")
-    assert first[-2] == "approve it: noeta tasks approve --handle approval:t:3-0 t"
-    pasted(shell, first[-2])
-    shell.work(main=agent)
-    second = shell.done("show", "t")
-    assert second[-2] == "approve it: noeta tasks approve t"
-    pasted(shell, second[-2])
-    shell.work(main=agent)
-
-    assert [call for call, _, _ in ran] == ["3-0", "3-1"]
-
-
-def test_a_list_says_what_each_approval_is_about_and_how_to_decide(shell: Shell) -> None:
-    shell.create("a")
-    shell.work(main=pays([]))
-    shell.create("b")
-    shell.work(main=main_agent(asks_person()))
-
-    lines = shell.done("list")
-
-    (asked,) = [line for line in lines if line.startswith("a asks")]
-    assert asked == (
-        'a asks "Pay Ada?": pay {"euros": 9, "to": "Ada"}; '
-        "approve it: noeta tasks approve --handle approval:a:3-0 a; "
-        "deny it: noeta tasks deny --handle approval:a:3-0 --reason TEXT a"
-    )
-    assert not any(line.startswith("b asks") for line in lines)
-    a, b = shell.json("list")["tasks"]
-    assert (a["approval"]["question"], a["approval"]["input"], b["approval"]) == (
-        "Pay Ada?",
-        {"euros": 9, "to": "Ada"},
-        None,
-    )
-
-
-def test_an_approval_behind_many_calls_is_still_found(shell: Shell) -> None:
-    shell.create()
-    shell.work(main=pays([], *[1] * 300, 9))
-
-    assert shell.json("list")["tasks"][0]["approval"]["call"] == "3-300"
-
-
-def test_tasks_are_listed_by_the_kind_of_their_wait(shell: Shell) -> None:
-    agents = {
-        "approval": pays([]),
-        "question": main_agent(asks_person()),
-        "message": main_agent(),
-        "event": main_agent(asks_event("paid")),
-    }
-    for id, engine in agents.items():
-        shell.create(id, "main", *(["--interactive"] if id == "message" else []))
-        shell.work(main=engine)
-
-    def listed(kind: str) -> set[str]:
-        return {one["id"] for one in shell.json("list", "--waiting", kind)["tasks"]}
-
-    assert listed("approval") == {"approval"}
-    assert listed("answer") == {"approval", "question"}
-    assert listed("person") == {"approval", "question", "message"}
-    assert listed("any") == set(agents)
-    assert listed("event") == {"event"}
-
-
-# -- answering ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("words", "starts"), [("approve", 1), ("yes, do", 0)])
-def test_an_answer_decides_too_and_names_the_better_way(shell: Shell, words: str, starts: int) -> None:
-    shell.create()
-    ran: list[Any] = []
-    shell.work(main=pays(ran))
-
-    lines = shell.done("answer", "t", words)
-    shell.work(main=pays(ran))
-
-    assert lines[0] == "t has the answer as item 1: it may go on now"
-    assert lines[-1] == (
-        "note: it is an approval that was asked for, and nothing but 'approve' gives it; next time: "
-        "noeta tasks approve --handle approval:t:3-0 t"
-    )
-    assert len(ran) == starts
-
-
-def test_a_question_of_the_call_itself_is_still_answered(shell: Shell) -> None:
-    """One approval, then the question of the tool that was approved."""
-    shell.create()
-    gated = agent(Says({"AskUser": Ask()}), asks=asks_person("Which?"), tools=tuple(_tools()))
-    shell.work(main=gated)
-    shell.done("approve", "t")
-    shell.work(main=gated)
-
-    assert 'asks: "Which?" (handle question:t:3-0)' in shell.done("show", "t")
-    lines = shell.done("answer", "t", "this one")
-    assert not any(line.startswith("note:") for line in lines)
-    shell.work(main=gated)
-    assert results(shell) == [("woken", "this one")]
-
-
-def _tools() -> Iterator[Any]:
-    yield from waiting_tools().values()

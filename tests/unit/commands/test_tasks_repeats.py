@@ -72,6 +72,17 @@ def test_a_payload_is_the_same_in_any_order_of_its_keys(shell: Shell) -> None:
     assert again[0] == "event id p1 has this payload already: nothing changed"
 
 
+def test_a_cancel_of_a_cancelled_task_changes_nothing(shell: Shell) -> None:
+    shell.create()
+    shell.done("cancel", "t", "--reason", "enough")
+
+    again = shell.done("cancel", "t", "--reason", "really")
+
+    assert again[0] == 't has ended already, it was cancelled: "enough": nothing changed'
+    assert shell.json("cancel", "t")["outcome"] == "repeat"
+    assert shell.json("show", "t")["task"]["inbox_seq"] == 1
+
+
 def test_what_cannot_be_compared_any_more_is_known_already(shell: Shell) -> None:
     shell.create()
     shell.done("say", "t", "hi", "--message-id", "m1")

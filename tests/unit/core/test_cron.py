@@ -136,14 +136,20 @@ def test_half_a_year_of_an_interval() -> None:
 
 @pytest.mark.parametrize("zone", ZONES)
 def test_an_interval_neither_pauses_nor_bursts(zone: str) -> None:
-    """What the oracle foretells, to which tables are held: the rule itself keeps every quarter of an hour."""
+    """What the oracle foretells, to which tables are held: the rule itself keeps every quarter of an hour.
+
+    https://github.com/Steve-Mcl/node-red-contrib-cron-plus/issues/108
+    """
     assert fires("*/15 * * * *", zone, START, END) == list(range(START, END, 15))
 
 
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("expression", DAILY)
 def test_a_fixed_table_fires_once_a_local_day(expression: str, zone: str) -> None:
-    """Not missed in the skipped hour, and not twice in the repeated one."""
+    """Not missed in the skipped hour, and not twice in the repeated one.
+
+    https://github.com/kelektiv/node-cron/issues/563 , https://github.com/rundeck/rundeck/issues/6879
+    """
     clocks = ZoneInfo(zone)
     table = cron.parse(expression, zone)
     at = cron.next_after(table, datetime(2025, 1, 1, tzinfo=clocks).timestamp() - 1)
@@ -333,6 +339,61 @@ def test_a_bad_expression_is_refused(expression: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("expression", "name", "values", "part"),
+    [
+        ("61 * * * *", "minute", "0..59", "61"),
+        ("-5 * * * *", "minute", "0..59", "-5"),
+        ("*/0 * * * *", "minute", "0..59", "*/0"),
+        ("5-1 * * * *", "minute", "0..59", "5-1"),
+        ("0,30,60 * * * *", "minute", "0..59", "60"),
+        ("1,,2 * * * *", "minute", "0..59", ""),
+        ("0 24 * * *", "hour", "0..23", "24"),
+        ("0 0 0 * *", "day of month", "1..31, L or LW", "0"),
+        ("0 0 1 JUNE *", "month", "1..12 or JAN..DEC", "JUNE"),
+        ("0 0 30 2 FUNDAY", "day of week", "0..7 or SUN..SAT, also like MON#2 or 5L", "FUNDAY"),
+    ],
+)
+def test_a_field_that_is_wrong_is_named_with_its_range_and_the_part_that_was_found(
+    expression: str, name: str, values: str, part: str
+) -> None:
+    with pytest.raises(BadInput) as refused:
+        cron.parse(expression, "UTC")
+
+    assert str(refused.value) == (
+        f"expression: the {name} must be {values}, or lists (1,5), rising ranges (1-5) and steps from 1 on (*/5) of "
+        f"these, and not {part!r}, found {expression!r}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("0 0 30 2 *", "no month of '2' has a day of month '30', found '0 0 30 2 *'"),
+        ("0 0 31 4,6,9 *", "no month of '4,6,9' has a day of month '31', found '0 0 31 4,6,9 *'"),
+        ("0 0 */31 * MON#2", "must name a day that some year has, found '0 0 */31 * MON#2'"),
+    ],
+)
+def test_a_day_that_never_comes_is_told_as_that(expression: str, told: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        cron.parse(expression, "UTC")
+
+    assert str(refused.value) == f"expression: {told}"
+
+
+@pytest.mark.parametrize(
+    ("nickname", "fields"), [(" @daily ", "0 0 * * *"), ("@HOURLY", "0 * * * *"), ("@weekly", "0 0 * * 0")]
+)
+def test_a_nickname_is_told_the_five_fields_that_say_the_same(nickname: str, fields: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        cron.parse(nickname, "UTC")
+
+    assert str(refused.value) == (
+        "expression: expected five fields (minute, hour, day of month, month, day of week) like "
+        f"{fields!r}, found {nickname!r}"
+    )
+
+
+@pytest.mark.parametrize(
     "zone",
     [
         "",
@@ -421,7 +482,10 @@ def test_the_first_and_the_last_years_of_the_calendar(expression: str, zone: str
 
 
 def test_the_clock_of_the_machine_changes_nothing() -> None:
-    """Keeps: timers-once. Workers stand in different places and must agree on what is due."""
+    """Keeps: timers-once. Workers stand in different places and must agree on what is due.
+
+    https://github.com/raystack/entropy/issues/91 , https://github.com/bowbahdoe/caveman/issues/37
+    """
     ask = (
         "from noeta.core import cron\n"
         f"for zone in {ZONES!r}:\n"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from noeta.core.errors import BadInput
-from noeta.core.jobs import OUTPUT_CHARS_TOLD, JobEnd, JobOutput, Jobs, JobSpec
+from noeta.core.jobs import OUTPUT_BYTES_KEPT, OUTPUT_CHARS_TOLD, JobEnd, JobOutput, Jobs, JobSpec
 from noeta.core.tool import Recovers, StepCancelled, Tool, ToolResult
 from noeta.core.world import Event
 from noeta.plugins.shell import Bash, BashOutput, KillBash, run_to_end, shell_tools
@@ -189,9 +192,11 @@ def test_the_output_of_a_job_is_read_from_where_it_was_read_to(ctx: LiveCtx) -> 
     ctx.jobs.start("2-0", JobSpec("echo hello; sleep 600"))
     wait_until(lambda: ctx.jobs is not None and ctx.jobs.output("2-0") == JobOutput("hello\n", 0, 6), "its output")
 
-    assert BashOutput().run({"job": "2-0"}, ctx).output == ("Job 2-0 runs. Its output from byte 0 to byte 6:\nhello\n")
+    assert (
+        BashOutput().run({"job": "2-0"}, ctx).output == "Job 2-0 runs. Its output from byte 0 to byte 6 of 6:\nhello\n"
+    )
     assert BashOutput().run({"job": "2-0", "after": 2}, ctx).output == (
-        "Job 2-0 runs. Its output from byte 2 to byte 6:\nllo\n"
+        "Job 2-0 runs. Its output from byte 2 to byte 6 of 6:\nllo\n"
     )
     assert BashOutput().run({"job": "2-0", "after": 6}, ctx).output == (
         "Job 2-0 runs. It has written 6 bytes, and nothing after byte 6."
@@ -200,7 +205,7 @@ def test_the_output_of_a_job_is_read_from_where_it_was_read_to(ctx: LiveCtx) -> 
         "Job 2-0 is stopped, with all its processes. You will be told of its end."
     )
     assert BashOutput().run({"job": "2-0"}, ctx).output == (
-        "Job 2-0 has ended. Its output from byte 0 to byte 6:\nhello\n"
+        "Job 2-0 has ended. Its output from byte 0 to byte 6 of 6:\nhello\n"
     )
 
 
@@ -212,8 +217,50 @@ def test_of_a_jobs_long_output_the_newest_is_told_with_its_place(ctx: LiveCtx) -
     told = BashOutput().run({"job": "2-0"}, ctx).output
 
     first, text = told.split("\n", 1)
-    assert first == f"Job 2-0 has ended. Its output from byte 4 to byte {OUTPUT_CHARS_TOLD + 4}:"
+    total = OUTPUT_CHARS_TOLD + 4
+    assert first == f"Job 2-0 has ended. Its output from byte 4 to byte {total} of {total}:"
     assert text == "a" * (OUTPUT_CHARS_TOLD - 4) + "end\n"
+
+
+def test_all_that_is_kept_of_a_long_output_can_be_read_page_by_page(ctx: LiveCtx) -> None:
+    assert ctx.jobs is not None
+    ctx.jobs.start("2-0", JobSpec("seq 1 60000 | sed 's/.*/ä &/'"))
+    (end,) = wait_ends(ctx.jobs, 1)
+    total, at, read = end.output.total, 0, ""
+    assert total > OUTPUT_BYTES_KEPT + OUTPUT_CHARS_TOLD
+
+    while at < total:
+        first, text = BashOutput().run({"job": "2-0", "after": at}, ctx).output.split("\n", 1)
+        found = re.fullmatch(
+            rf"Job 2-0 has ended. Its output from byte (\d+) to byte (\d+) of {total}"
+            r"(?P<lost> \(what came before that is no longer kept\))?(?: \(read on with after=(?P<next>\d+)\))?:",
+            first,
+        )
+        assert found is not None, first
+        assert (found["lost"] is None) == (int(found[1]) == at) == (at > 0)
+        assert (found["next"] or str(total)) == found[2]
+        assert len(text.encode()) == int(found[2]) - int(found[1]) <= OUTPUT_CHARS_TOLD
+        at, read = int(found[2]), read + text
+
+    assert ctx.jobs.output("2-0") == JobOutput(read, total - len(read.encode()), total)
+    assert read.endswith(end.output.text)
+
+
+def test_a_character_that_is_half_written_is_told_once_it_is_whole(ctx: LiveCtx, tmp_path: Path) -> None:
+    assert ctx.jobs is not None
+    jobs, go = ctx.jobs, tmp_path / "go"
+    os.mkfifo(go)
+    jobs.start("2-0", JobSpec(rf"printf '\303'; read line <{go}; printf '\244'"))
+    wait_until(lambda: (out := jobs.output("2-0")) is not None and out.total == 1, "half of it")
+
+    half = BashOutput().run({"job": "2-0"}, ctx).output
+    go.write_text("\n")
+    wait_ends(jobs, 1)
+
+    assert half == "Job 2-0 runs. It has written 1 bytes, and no whole character after byte 0."
+    assert BashOutput().run({"job": "2-0", "after": 0}, ctx).output == (
+        "Job 2-0 has ended. Its output from byte 0 to byte 2 of 2:\nä"
+    )
 
 
 def test_a_job_can_be_stopped_as_often_as_one_likes(ctx: LiveCtx) -> None:
@@ -237,7 +284,11 @@ def test_an_unknown_job_has_ended_or_never_was(ctx: LiveCtx) -> None:
     ended, never = (BashOutput().run({"job": job}, ctx) for job in ("2-0", "9-9"))
 
     assert ended == ToolResult("Job 2-0 has ended, and you were told how.", is_error=True)
-    assert never.is_error and never.output.startswith("No job 9-9 runs here.")
+    assert never == ToolResult(
+        "No job 9-9 runs here. If there was one, it has ended or was lost, and you were told so: what you were told of "
+        "its output then is all that is left of it.",
+        is_error=True,
+    )
     assert KillBash().run({"job": "9-9"}, ctx) == never
 
 
@@ -271,6 +322,25 @@ def test_a_bad_input_is_refused_by_the_name_of_its_field(tool: Tool, input: Any,
 
     assert refused.value.field == field
     assert not jobs.known()
+
+
+@pytest.mark.parametrize("seconds", [-1, 0, 600.1, 1e300, math.inf, "60", True])
+def test_a_wrong_timeout_is_told_the_limit(seconds: Any, jobs: Jobs) -> None:
+    with pytest.raises(BadInput) as refused:
+        Bash().run({"command": "true", "timeout_seconds": seconds}, Ctx(jobs=jobs))
+
+    assert str(refused.value) == (f"timeout_seconds: expected more than 0 and at most 600 seconds, found {seconds!r}")
+
+
+@pytest.mark.parametrize("seconds", [1, 600])
+def test_a_job_in_the_background_has_no_time_limit_and_says_so(seconds: int, jobs: Jobs) -> None:
+    input = {"command": "true", "background": True, "timeout_seconds": seconds}
+    for run in (Bash().run, Bash().recover):
+        with pytest.raises(BadInput) as refused:
+            run(input, Ctx(jobs=jobs))
+
+        assert str(refused.value).startswith("timeout_seconds: a job in the background has no time limit")
+        assert "KillBash" in str(refused.value)
 
 
 @pytest.mark.parametrize(

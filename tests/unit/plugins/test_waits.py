@@ -54,6 +54,7 @@ def test_a_timer_can_name_an_instant_with_its_offset() -> None:
     ],
 )
 def test_a_bad_timer_is_refused_by_the_name_of_its_field(input: Any, field: str) -> None:
+    """One without its offset from UTC is not read as local time: https://github.com/rq/rq-scheduler/issues/246"""
     with pytest.raises(BadInput) as refused:
         ScheduleWakeup().run(input, Ctx())
 

@@ -56,7 +56,7 @@ class FakeJobs:
     def past(self) -> frozenset[str]:
         return frozenset(self.gone)
 
-    def output(self, job_id: str, after: int = 0) -> JobOutput | None:
+    def output(self, job_id: str, after: int = 0, most: int | None = None) -> JobOutput | None:
         return JobOutput("so far", 0, 6) if job_id in self.known() else None
 
     def signal(self, job_id: str, number: int) -> bool:

@@ -100,7 +100,7 @@ def test_last_fired_is_in_the_log_and_not_in_memory() -> None:
         assert stage.another().tick() is True
         assert stage.another().tick() is False
 
-    assert [event.due_at for event in stage.fired()] == [NINE + 60 * minute for minute in range(50)]
+    assert stage.fired() == [CronFired("3-0", NINE + 60 * minute, 0) for minute in range(50)]
 
 
 def test_what_is_due_together_begins_one_turn() -> None:

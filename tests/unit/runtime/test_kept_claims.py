@@ -252,10 +252,28 @@ def test_a_worker_that_stops_ends_its_jobs_and_releases_the_kept_claim() -> None
     row = stage.memory.task("t")
     assert (row.status, row.kept, row.epoch, row.worker) == (Status.PENDING, False, 1, None)
     assert stage.jobs.live() == frozenset()
-    assert stage.table.closed
+    assert not stage.table.closed, "another loop may use it"
     other = stage.other()
     assert other.tick(), "it is claimable at once"
     assert [event for event in stage.events() if isinstance(event, JobLost | JobEnded)] == [JobLost("3-0")]
+
+
+def test_a_loop_that_stops_leaves_the_jobs_of_another_over_the_same_table_alone() -> None:
+    """Both make a process of their own over the table of their host, which closes it. Keeps: jobs-told-once."""
+    stage = chat(says("it runs"), says("it is done"))
+    stage.loop.tick()
+    beside = WorkerLoop(stage.host, worker_id="w2", lease_seconds=LEASE)
+
+    beside.stop()
+    beside.run_forever()
+
+    assert not stage.table.closed
+    assert stage.jobs.live() == {"3-0"}
+    stage.jobs.finish("3-0")
+    assert stage.loop.tick()
+    assert [event for event in stage.events() if isinstance(event, JobEnded)] == [
+        JobEnded("3-0", "exited", 0, None, "a line\n")
+    ]
 
 
 def test_a_message_that_comes_before_the_rest_is_answered_without_one() -> None:

@@ -256,7 +256,10 @@ def test_two_claims_of_one_task_are_two_claims() -> None:
 
 @pytest.mark.parametrize(("lease", "interval"), [(10.0, 10.0), (10.0, 30.0), (0.5, 0.5)])
 def test_an_interval_that_is_not_below_the_lease_is_refused(lease: float, interval: float) -> None:
-    """A healthy step would lose its claim every time. https://github.com/janbjorge/pgqueuer/issues/430"""
+    """A healthy step would lose its claim every time.
+
+    https://github.com/janbjorge/pgqueuer/issues/430 , https://github.com/janbjorge/pgqueuer/issues/323
+    """
     with pytest.raises(BadInput, match="heartbeat_interval"):
         Process(SetWorld(), MemoryStore(), lease_seconds=lease, heartbeat_interval=interval)
 

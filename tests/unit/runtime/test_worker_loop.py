@@ -381,7 +381,9 @@ def test_without_a_sink_signals_are_logged(caplog: pytest.LogCaptureFixture) -> 
     with caplog.at_level(logging.WARNING, "noeta.reliability"):
         scene.loop.tick()
 
-    assert "step_failed_retryable task=t" in caplog.text
+    assert "task t: its step failed, and is tried again within its bound: ValueError: x (step_failed_retryable)" in (
+        caplog.text
+    )
 
 
 @pytest.mark.holds("outcome/signals")

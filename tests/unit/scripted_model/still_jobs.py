@@ -49,7 +49,7 @@ class StillJobs:
     def past(self) -> frozenset[str]:
         return frozenset(self.told)
 
-    def output(self, job_id: str, after: int = 0) -> JobOutput | None:
+    def output(self, job_id: str, after: int = 0, most: int | None = None) -> JobOutput | None:
         if job_id not in self.known():
             return None
         text = output_line(SHELL, 1)

@@ -15,6 +15,7 @@ from noeta.core.events import (
     StepAttemptAbandoned,
     TaskCancelled,
     TaskCreated,
+    TaskFailed,
     TaskSuspended,
     TaskWoken,
     ToolFinished,
@@ -103,8 +104,8 @@ epoch 1, held by some worker
     ~ pay (call 3-0) was cut short: left to a person: the task was parked, and people were told
 epoch 2, held by some worker
         +9.000  5  gave up what was half done from seq 4 on: a person is to say how it goes on
-        +9.000  6  told people: "The worker of this task was lost in the middle of: pay (3-0). Their outcome
-                   is unknown. The task waits for a message that says how to go on."
+        +9.000  6  told people: "The worker of this task was lost in the middle of: pay (3-0). What came of
+                   that is unknown. The task waits for a message that says how to go on."
         +9.000  7  rests, waiting for a message, parked until a person says how it goes on
     ~ rested 3 h 00 min
 epoch 3, held by some worker
@@ -186,10 +187,30 @@ epoch 1, held by some worker
   +1:00.600  10  job 2-1 was killed by signal 9, having written nothing
   +1:00.700  11  rests, waiting for a message, having answered "two are over"
     ~ rested 2 min 20 s
-    ~ job 2-2 ("watch") was running: lost with its worker, and the model was told so
+    ~ job 2-2 ("watch") was running: lost with that claim, and the model was told so
 epoch 2, held by some worker
-  +3:20.700  12  job 2-2 is lost with the worker that ran it; the model is told
+  +3:20.700  12  job 2-2 is lost with the claim that ran it; the model is told
 """
+    )
+
+
+def test_a_job_of_a_task_that_ends_before_anybody_wrote_of_it() -> None:
+    """Its claim ended it, whatever the log says; only how is not known."""
+    assert (
+        told(
+            (0, 0.0, CREATED),
+            (1, 0.5, asks(2, "Shell")),
+            (1, 0.5, ToolStarted("2-0", 1)),
+            (1, 0.6, ToolFinished("2-0", "started")),
+            (1, 0.6, JobStarted("2-0", "make all")),
+            (2, 9.0, TaskFailed("stale_reclaim_exceeded", "too often")),
+        ).splitlines()[-4:]
+        == """\
+    ~ silent for 8.4 s
+    ~ job 2-0 ("make all") was running: it ended with that claim, and nobody wrote down how
+epoch 2, held by some worker
+  +9.000  6  failed: stale_reclaim_exceeded: "too often"
+""".splitlines()
     )
 
 

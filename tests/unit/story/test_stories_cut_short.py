@@ -57,7 +57,7 @@ epoch 1, held by w1
     ~ the lease of w1 ran out
     ~ pay (call 3-0) was cut short: started again (start 2)
 epoch 2, held by w2
-  +3.100   5  gave up what was half done from seq 4 on: it is taken up again
+  +3.100   5  gave up what was half done from seq 4 on: the task is taken up again
   +3.100   6  started pay (call 3-0) again, start 2
   +3.200   7  pay (call 3-0) finished: "paid"
   +3.200   8  asked the model
@@ -93,7 +93,7 @@ epoch 1, held by w1
     ~ w1's append of seq 3 was refused
     ~ the model call was cut short: made again with the same request
 epoch 2, held by w2
-  +3.000  3  gave up what was half done from seq 2 on: it is taken up again
+  +3.000  3  gave up what was half done from seq 2 on: the task is taken up again
   +3.000  4  asked the model (attempt 2)
   +3.200  !  w1 goes on
   +3.500  5  the model replied: "bye"
@@ -128,7 +128,7 @@ epoch 1, held by some worker
     ~ look (call 3-1) was cut short: its outcome was looked up
     ~ 2 claims wrote nothing, of epochs 2 to 3
 epoch 4, held by some worker
-  +9.000  6  gave up what was half done from seq 4 on: it is taken up again
+  +9.000  6  gave up what was half done from seq 4 on: the task is taken up again
   +9.000  7  pay (call 3-0) has an unknown outcome, and the model is told so: "who knows"
   +9.000  8  look (call 3-1) was looked up: "found"
 """
@@ -159,7 +159,7 @@ epoch 1, held by some worker
     ~ pay (call 3-0) was cut short: its outcome was looked up, and it waits for its answer
     ~ look (call 3-1) was cut short: nobody has taken it up yet
 epoch 2, held by some worker
-  +9.000  6  gave up what was half done from seq 4 on: it is taken up again
+  +9.000  6  gave up what was half done from seq 4 on: the task is taken up again
   +9.000  7  pay (call 3-0) waits for an answer to pin
 """
     )
@@ -212,12 +212,12 @@ epoch 1, held by some worker
     ~ silent for 1.5 s
     ~ the model call was cut short: made again with another request
 epoch 2, held by some worker
-  +2.000  3  gave up what was half done from seq 2 on: it is taken up again
+  +2.000  3  gave up what was half done from seq 2 on: the task is taken up again
   +2.000  4  asked the model (attempt 2)
     ~ silent for 2.0 s
     ~ the model call was cut short: the turn failed instead (llm_error)
 epoch 3, held by some worker
-  +4.000  5  gave up what was half done from seq 4 on: it is taken up again
+  +4.000  5  gave up what was half done from seq 4 on: the task is taken up again
   +4.000  6  the turn failed: llm_error: "the model call kept being interrupted"
 """
     )

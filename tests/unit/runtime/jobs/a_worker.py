@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import sys
 from dataclasses import asdict
@@ -17,6 +18,10 @@ from tests.unit.runtime.jobs.stage import claim_held
 
 def main() -> None:
     """Do what each line says, and answer it with one."""
+    if os.environ.get("NOETA_MUTANT"):  # a planted bug: see tests/mutants/
+        from tests.mutants.plant import plant_here
+
+        plant_here()
     world = ThreadWorld(seed=1)
     table = JobTable(world)
     held = claim_held(world, 600.0)
@@ -45,6 +50,9 @@ def main() -> None:
                 answer = os.fork()
                 if answer == 0:
                     signal.pause()
+            case "limit":
+                _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+                resource.setrlimit(resource.RLIMIT_NOFILE, (asked["files"], most))
             case "ended":
                 answer = [asdict(end) for end in jobs.ended()]
         sys.stdout.write(json.dumps(answer) + "\n")

@@ -21,6 +21,7 @@ from tests.unit.runtime.jobs.stage import (
     LONG,
     MARK,
     WAIT_SECONDS,
+    AWorker,
     alive,
     children_named,
     claim_held,
@@ -177,6 +178,62 @@ def test_as_many_jobs_as_a_task_may_have_run_at_once_and_none_more(jobs: Jobs) -
     assert len(jobs.ended()) == JOBS_MAX + 1
 
 
+def test_a_process_has_as_many_live_jobs_as_it_may_open_files_for() -> None:
+    """Whose task they are does not count. At the limit the worker can still open what else it needs."""
+    files = 48
+    most = files // table.DESCRIPTORS_PER_JOB
+    with AWorker() as worker:
+        worker.ask("limit", files=files)
+        for number in range(most):
+            worker.ask("start", job=f"1-{number}", command="sleep 600", environment={})
+
+        worker.ask("start", job="one more", command="true", environment={})
+
+        (end,) = worker.ask("ended")
+        assert (end["job_id"], end["how"]) == ("one more", "not_started")
+        assert end["detail"] == (
+            f"at most {most} live jobs of a worker process that may open {files} files: end some, raise that limit, or "
+            "run more workers"
+        )
+        assert len(worker.supervisors) == most
+        assert len(list(Path(f"/proc/{worker.process.pid}/fd").iterdir())) < files * 3 // 4
+        assert worker.ask("stop"), "and with them their places are free"
+        worker.ask("start", job="again", command="true", environment={})
+        wait_until(lambda: len(worker.ask("ended")) == most + 2, "the end of one that had room")
+        assert worker.ask("ended")[-1]["how"] == "exited"
+
+
+def test_a_process_has_no_more_live_jobs_than_is_sensible_however_many_files_it_may_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(table, "LIVE_MAX", 2)
+    monkeypatch.setattr(os, "sysconf", lambda name: {"SC_OPEN_MAX": -1}[name])  # there is no limit
+    with job_table() as (mine, world):
+        claims = [mine.of(claim_held(world, LONG, token=token)) for token in "abc"]
+        for one in claims:
+            one.start("1-0", JobSpec("sleep 600"))
+
+        assert [sorted(one.live()) for one in claims] == [["1-0"], ["1-0"], []]
+        assert claims[2].ended()[0].detail == ("at most 2 live jobs of a worker process: end some, or run more workers")
+
+
+def test_of_jobs_that_begin_at_once_those_that_came_first_have_the_last_places(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(table, "LIVE_MAX", 2)
+    with job_table() as (mine, world):
+        first, second, third = (
+            minder.Job(world, mine.number(), "1-0", 1, lambda: 0.0, lambda job: None) for _ in range(3)
+        )
+        assert not mine.begins(first)
+        for job in (second, third):  # both count before either of them is judged
+            mine.begins(job)
+
+        assert [bool(mine.begins(job)) for job in (second, third)] == [False, True]
+        mine.is_over(first)
+        assert not mine.begins(third), "a place is free"
+
+
 def test_a_daemon_ends_with_the_shell_that_left_it(jobs: Jobs) -> None:
     """Nothing outlives its job, so that an end in the log is an end."""
     end = end_of(jobs, "(setsid sleep 600 &) & echo done", environment={MARK: "left-by-a-shell"})
@@ -299,6 +356,32 @@ def test_environment_and_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert at_home.output.text == f"{tmp_path.resolve()}\n 61 ff 62 20 c3 a4\n"
     assert elsewhere.output.text == f"{tmp_path.resolve() / 'inner'}\n 78 20 c3 a4\n"
     assert named.output.text == f"{tmp_path.resolve()}\n"
+
+
+WITHOUT = "nothing-but-a-test-may-see-this"
+
+
+def test_what_opens_the_store_is_not_given_to_a_job_or_to_what_it_can_read_above_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The environment that a process began with can be read by its user."""
+    for name in ("NOETA_STORE", "PGPASSWORD"):
+        monkeypatch.setenv(name, WITHOUT)
+    monkeypatch.setenv("OURS", "given")
+    climb = (
+        'p=$$; while read name </proc/$p/comm; echo "at $name"; tr "\\0" "\\n" </proc/$p/environ; '
+        '[ "$name" != noeta-guard ]; do while read key value; do [ "$key" = PPid: ] && p=$value; done '
+        "</proc/$p/status; done"
+    )
+    with job_table() as (mine, world):
+        lines = end_of(mine.of(claim_held(world, LONG)), climb).output.text.splitlines()
+    with job_table(environment={**os.environ}) as (mine, world):
+        given = end_of(mine.of(claim_held(world, LONG)), "env")
+
+    assert [line for line in lines if line.startswith("at ")] == ["at sh", "at noeta-job", "at noeta-guard"]
+    assert lines.count("OURS=given") == 3
+    assert not [line for line in lines if WITHOUT in line]
+    assert given.output.text.count(WITHOUT) == 2, "who names the environment is the one to say what is in it"
 
 
 def test_a_job_handles_signals_as_if_it_was_started_from_a_terminal(jobs: Jobs) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from noeta.core.jobs import OUTPUT_BYTES_KEPT, JobOutput, Jobs, JobSpec
-from noeta.runtime.jobs.output import CHUNK_BYTES, Read, RingReader, RingWriter, as_text, make_ring
+from noeta.core.jobs import OUTPUT_BYTES_KEPT, OUTPUT_CHARS_TOLD, JobOutput, Jobs, JobSpec
+from noeta.runtime.jobs.output import CHUNK_BYTES, Read, RingReader, RingWriter, as_text, make_ring, newest, page
 from tests.unit.runtime.jobs.stage import LONG, children_named, claim_held, job_table, wait_ends, wait_until
 
 KEPT = 1000
@@ -113,6 +113,65 @@ def test_a_character_that_is_cut_at_the_start_is_dropped_and_nonsense_replaced(
     assert as_text(read) == text
 
 
+@pytest.mark.parametrize(
+    ("data", "text", "start"),
+    [
+        (b"abcdef", "cdef", 102),
+        ("ä€😀aä".encode(), "€😀aä", 102),
+        (b"\xff" * 9, "\ufffd" * 4, 105),
+        ("\ufffd".encode() * 6, "\ufffd" * 4, 106),
+        (b"ab\xf0\x9f\x98", "b\ufffd", 101),  # cut short: three bytes that are no character, replaced as one
+        (b"\xf0\x9f\x98abc", "abc", 103),  # cut in the middle of one: its rest is dropped
+        (b"abcd", "abcd", 100),
+        (b"", "", 100),
+    ],
+)
+def test_the_newest_characters_are_told_with_their_byte(data: bytes, text: str, start: int) -> None:
+    assert newest(Read(data, 100, 100 + len(data)), 4) == (text, start)
+
+
+def test_of_bytes_that_are_no_text_the_end_tells_how_many_came_before(jobs: Jobs) -> None:
+    """Each takes three bytes once it is replaced: to count them then tells of too few."""
+    more = 5000
+    jobs.start("1-0", JobSpec(f"head -c {OUTPUT_CHARS_TOLD + more} /dev/zero | tr '\\0' '\\377'"))
+
+    (end,) = wait_ends(jobs, 1)
+
+    assert end.output == JobOutput("\ufffd" * OUTPUT_CHARS_TOLD, more, OUTPUT_CHARS_TOLD + more)
+
+
+def test_pages_lose_no_byte_and_repeat_none() -> None:
+    """Wherever a page ends: in the middle of a character, of one that is never whole, or of bytes that are none."""
+    data = "aä€😀".encode() + b"\x80\x80\x80\x80\xff" + "é".encode() * 3 + b"\xe2\x82"
+    read = Read(data, 0, len(data))
+    for most in range(4, len(data) + 1):
+        texts, at = [], 0
+        while at < len(data):
+            text, start, end = page(read, at, most, is_over=True)
+            assert start == at < end <= at + most
+            texts.append(text)
+            at = end
+        assert "".join(texts) == data.decode("utf-8", "replace")
+
+
+def test_a_character_that_is_not_whole_yet_is_left_to_the_next_page() -> None:
+    begun, whole = Read("a😀".encode()[:3], 0, 3), Read("a😀".encode(), 0, 5)
+
+    assert page(begun, 0, None, is_over=False) == ("a", 0, 1)
+    assert page(begun, 1, None, is_over=False) == ("", 1, 1)
+    assert page(whole, 1, None, is_over=False) == ("😀", 1, 5)
+    assert page(begun, 1, None, is_over=True) == ("\ufffd", 1, 3)
+
+
+def test_a_page_begins_with_the_first_whole_character_that_is_still_kept() -> None:
+    kept = Read("😀b".encode()[1:], 101, 105)
+
+    assert page(kept, 0, None, is_over=False) == ("b", 104, 105)
+    assert page(kept, 99, 4, is_over=False) == ("b", 104, 105)
+    assert page(kept, 101, None, is_over=True) == ("\ufffd\ufffd\ufffdb", 101, 105), "as it was asked for"
+    assert page(kept, 999, 4, is_over=True) == ("", 105, 105)
+
+
 def test_both_streams_are_kept_in_the_order_of_their_writes(jobs: Jobs) -> None:
     jobs.start("1-0", JobSpec(r"echo out; echo err >&2; printf '\303\244\377'"))
 
@@ -133,6 +192,7 @@ def test_the_output_can_be_read_while_the_job_runs_and_until_its_end_is_recorded
     assert jobs.output("1-0") == JobOutput("one\ntwo\n", 0, 8)
     assert jobs.output("1-0", 4) == JobOutput("two\n", 4, 8)
     assert jobs.output("1-0", 99) == JobOutput("", 8, 8)
+    assert jobs.output("1-0", 1, 2) == JobOutput("ne", 1, 8, left=5)
     assert jobs.output("never there") is None
 
 
@@ -151,7 +211,8 @@ def test_a_job_that_writes_without_end_is_neither_blocked_nor_kept(jobs: Jobs) -
     assert out.text.endswith("123456789\n\n") and len(out.text) == OUTPUT_BYTES_KEPT
     assert int(status["VmHWM"].split()[0]) < 64 * 1024  # KiB
     assert jobs.stop()
-    assert jobs.ended()[0].output == out
+    assert jobs.output("1-0") == out
+    assert jobs.ended()[0].output == JobOutput(out.text[-OUTPUT_CHARS_TOLD:], size + 1 - OUTPUT_CHARS_TOLD, size + 1)
 
 
 def test_a_job_may_close_its_output_and_run_on(jobs: Jobs, tmp_path: Path) -> None:
