@@ -11,15 +11,27 @@ from __future__ import annotations
 from typing import Final
 
 from tests.mutants.above_sql import ABOVE_SQL
+from tests.mutants.background_jobs import JOBS
 from tests.mutants.delegating import DELEGATING
 from tests.mutants.extra import EXTRA
 from tests.mutants.gating import GATING
 from tests.mutants.kept import KEPT
 from tests.mutants.mutant import DETECTORS, Detector, Edit, Lines, Mutant, Quick, Swap
+from tests.mutants.owning import OWNING
 from tests.mutants.required import FOURTEEN
 from tests.mutants.waiting import WAITING
 
-MUTANTS: Final[tuple[Mutant, ...]] = (*FOURTEEN, *EXTRA, *ABOVE_SQL, *WAITING, *DELEGATING, *KEPT, *GATING)
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    *FOURTEEN,
+    *EXTRA,
+    *ABOVE_SQL,
+    *WAITING,
+    *DELEGATING,
+    *KEPT,
+    *GATING,
+    *JOBS,
+    *OWNING,
+)
 BY_NAME: Final[dict[str, Mutant]] = {mutant.name: mutant for mutant in MUTANTS}
 
 __all__ = ["BY_NAME", "DETECTORS", "MUTANTS", "Detector", "Edit", "Lines", "Mutant", "Quick", "Swap"]

@@ -6,22 +6,19 @@ file, and by nothing that is shipped. A storm's workers are told by the harness'
 """
 
 from __future__ import annotations
-import __future__
 
 import functools
-import importlib
-import inspect
-import linecache
 import os
-import textwrap
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any, Final
 
 from noeta.backends.stores import pg_migrate, sql_loader
-from tests.mutants.catalogue import BY_NAME, Edit, Lines, Mutant, Swap
+from tests.mutants.catalogue import BY_NAME, Edit, Mutant
+from tests.mutants.patching import apply, look_up, rewritten
 
 VARIABLE: Final = "NOETA_MUTANT"
+
+__all__ = ["VARIABLE", "look_up", "plant", "plant_here", "rewritten"]
 
 
 def plant_here() -> None:
@@ -47,54 +44,5 @@ def plant(name: str, *, python: bool = True) -> Mutant:
     return mutant
 
 
-def apply(name: str, patch: Lines | Swap) -> None:
-    """Replace one attribute."""
-    module = importlib.import_module(patch.module)
-    owner, attribute, found = look_up(module, patch.path)
-    setattr(owner, attribute, rewritten(name, module, found, patch) if isinstance(patch, Lines) else patch.make(found))
-
-
-def rewritten(name: str, module: ModuleType, function: Any, patch: Lines) -> Any:
-    """The function with its edits, compiled again in its own module.
-
-    Raises:
-        LookupError: an old text does not occur exactly once.
-    """
-    source = edited(inspect.getsource(function), patch.edits, f"{patch.module}.{patch.path}")
-    text = textwrap.dedent(source)
-    file = f"<{name}: {patch.module}.{patch.path}>"
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    code = compile(text, file, "exec", flags=__future__.annotations.compiler_flag)
-    made: dict[str, Any] = {}
-    exec(code, vars(module), made)
-    (only,) = made.values()
-    return only
-
-
-def edited(text: str, edits: Sequence[Edit], where: str) -> str:
-    """The text with every edit applied, each exactly once.
-
-    Raises:
-        LookupError: an old text does not occur exactly once.
-    """
-    for old, new in edits:
-        if text.count(old) != 1:
-            raise LookupError(f"{where}: expected once, found {text.count(old)} times: {old!r}")
-        text = text.replace(old, new)
-    return text
-
-
 def _load_patched(edits: tuple[Edit, ...], store: str, schema: str, patches: Sequence[Edit] = ()) -> Any:
     return sql_loader.load_migrations(store, schema, (*edits, *patches))
-
-
-def look_up(module: ModuleType, path: str) -> tuple[Any, str, Any]:
-    """Who owns the attribute, its name, and what it is now."""
-    owner: Any = module
-    *outer, attribute = path.split(".")
-    for name in outer:
-        owner = getattr(owner, name)
-    found = inspect.getattr_static(owner, attribute)
-    if isinstance(found, staticmethod | classmethod):
-        found = found.__func__
-    return owner, attribute, found

@@ -41,6 +41,11 @@ EXCEPTIONS: Final = {
     "resume-ignores-epoch": "its successor resumes anyway, and its own next append is refused; for the contract",
     "recovered-call-gated-again": "gates of scripts decide alike each time and allow again; for the tests of approvals",
     "rewritten-input-not-recorded": "the journal knows calls by their tags, which no gate changes; for the same tests",
+    "job-ends-with-its-shell": "a simulated shell has no supervisor: planted in the real one; for the tests of jobs",
+    "jobs-outlive-their-worker": "a simulation has no guard process, only what is promised of it; for the same tests",
+    "frozen-worker-keeps-its-jobs": "the same; for the tests of jobs, and for what a storm's shells write",
+    "released-before-the-tool-stopped": "no law says what a tool may not do after its claim was given back, which only "
+    "the worker's clock could tell; for the tests of shutdown",
     "no-expected-seq": "two appends under one claim: no worker of this version makes them; for the contract",
 }
 """Planted in Python, and not to be seen from above the store: why, and who sees them instead."""

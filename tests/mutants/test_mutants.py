@@ -20,11 +20,15 @@ from noeta.chaos.sim.cases import CASES
 from noeta.chaos.sim.modes import MODES
 from noeta.testing.race_scenes import scenes
 from tests.mutants.answer import Answer, heard
+from tests.mutants.background_jobs import JOBS
 from tests.mutants.catalogue import BY_NAME, MUTANTS, Lines, Mutant
 from tests.mutants.delegating import DELEGATING
 from tests.mutants.detectors import ROOT, failing
+from tests.mutants.gating import GATING
+from tests.mutants.kept import KEPT
 from tests.mutants.mutant import LOOP_ENDS, SIM_ONLY
-from tests.mutants.plant import look_up, rewritten
+from tests.mutants.owning import OWNING
+from tests.mutants.patching import look_up, rewritten
 from tests.mutants.search import SEEN
 from tests.mutants.waiting import WAITING
 
@@ -33,6 +37,7 @@ SEVERAL_PLACES = frozenset({"epoch-not-raised"})
 
 REQUIRED = 14
 WAITING_AND_DELEGATING_MIN = 16
+BACKGROUND_MIN = 12
 QUICK_SECONDS = 120.0
 
 every_mutant = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
@@ -49,6 +54,14 @@ def test_every_bug_of_tasks_that_wait_or_delegate_has_a_quick_detector() -> None
     assert len(bugs) >= WAITING_AND_DELEGATING_MIN
     assert all(mutant.quick.sim or mutant.quick.tests for mutant in bugs)
     assert {mutant.promise for mutant in bugs} >= {"children-once", "timers-once", "wake-once", "waiting-is-free"}
+
+
+def test_every_bug_of_the_background_has_a_quick_detector() -> None:
+    bugs = (*KEPT, *GATING, *JOBS, *OWNING)
+
+    assert len(bugs) >= BACKGROUND_MIN
+    assert all(mutant.quick.sim or mutant.quick.tests for mutant in bugs)
+    assert {mutant.promise for mutant in bugs} >= {"jobs-told-once", "timers-once", "never-stuck", "one-writer"}
 
 
 @every_mutant
