@@ -356,6 +356,8 @@ class WorkerLoop:
                 self._process.trouble.failed(f"the step of task {lease.task_id}", result)
                 if lease.held.stopping:
                     self._give_back(lease)
+                else:
+                    self._left_to_lease |= self._stop.is_set()
             case UnreadableLog():
                 pass  # said, and put back for a worker that can read it
             case BaseException():

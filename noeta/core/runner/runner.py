@@ -143,6 +143,7 @@ class Runner:
                 self._held.check()
                 if self._take_orders(for_certain=self._held.stopping):
                     continue
+                self._note_ended_jobs()
                 self._seal_stopped()
                 return "stopped"
             if outcome is not None:
@@ -151,6 +152,7 @@ class Runner:
     def _act(self) -> Outcome | None:
         """Do what comes next; the outcome, once the task rests."""
         if self._held.stopping:
+            self._note_ended_jobs()
             if self._desk.has_notes:  # what is known is recorded: a finished tool is not asked about again
                 self._desk.flush(Continue())
             if not self._take_orders(for_certain=True):
@@ -354,11 +356,18 @@ class Runner:
         self._suspend(Suspend(wake_on), TaskSuspended(wake_on, reason=texts.ATTEMPT_PARKED), posts=posts)
         return "stopped"
 
+    def _note_ended_jobs(self) -> None:
+        """Before a worker that stops gives the task up: its next owner would take for lost what has ended by itself. Not
+        while a model call is open, which is made again with the same request."""
+        if self._state.model_hash is None and self._held.jobs is not None and self._held.jobs.ended():
+            self._desk.note_jobs()
+
     def _seal_stopped(self) -> None:
         """The worker stops in the middle of a model call: nobody died in it, and it must not count as if. An open
         tool call stays open: its next owner asks what it did."""
         if self._state.model_called_seq is not None:
             self._desk.note(StepAttemptAbandoned(self._state.model_called_seq, texts.WORKER_STOPPED))
+        if self._desk.has_notes:
             self._desk.flush(Continue())
 
     # -- rests ---------------------------------------------------------------------------------------------
