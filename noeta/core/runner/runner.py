@@ -357,8 +357,8 @@ class Runner:
         return "stopped"
 
     def _note_ended_jobs(self) -> None:
-        """Before a worker that stops gives the task up: its next owner would take for lost what has ended by itself. Not
-        while a model call is open, which is made again with the same request."""
+        """Before a worker that stops gives the task up: its next owner would take for lost what has ended by itself.
+        Not while a model call is open, which is made again with the same request."""
         if self._state.model_hash is None and self._held.jobs is not None and self._held.jobs.ended():
             self._desk.note_jobs()
 
