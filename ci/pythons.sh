@@ -2,8 +2,8 @@
 # Run a check with every Python that noeta supports, each in an environment of its own: ci/pythons.sh [COMMAND...]
 #
 # Interpreters: python3.11, python3.12 and python3.13 on PATH or, where there is pyenv, among its versions, those that
-# run; or NOETA_PYTHONS=path:path, where each must run. NOETA_PYTHONS_LEAVE_OUT: a version, as 3.11, that was checked
-# already. COMMAND finds `python` and `noeta` on PATH; without one it is the quick set, and the simulator, whose traces
+# run; or NOETA_PYTHONS=path:path, where each must run. NOETA_PYTHONS_LEAVE_OUT: versions, as "3.11 3.12", that are not
+# asked. COMMAND finds `python` and `noeta` on PATH; without one it is the quick set, and the simulator, whose traces
 # must be the same for every version and every hash seed. A line for each version; exit code 0 only if all passed, 77 if
 # none was found.
 set -eu
@@ -105,7 +105,7 @@ if [ -n "${NOETA_PYTHONS:-}" ]; then
     done
 else
     for minor in $versions; do
-        [ "$minor" != "${NOETA_PYTHONS_LEAVE_OUT:-}" ] || continue
+        case " ${NOETA_PYTHONS_LEAVE_OUT:-} " in *" $minor "*) continue ;; esac
         if ! interpreter=$(find_minor "$minor") || ! one "$interpreter" "$@"; then
             say "python$minor: not tried: no such interpreter is found that runs"
         fi

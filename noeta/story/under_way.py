@@ -38,14 +38,18 @@ from noeta.story.parts import Written
 @dataclass(slots=True)
 class UnderWay:
     """``model``: the model call without a reply. ``calls``: tool calls that run, with their start. ``jobs``: background
-    jobs, with their commands."""
+    jobs of the present claim (they end with it), with their commands."""
 
+    epoch: int = 0
     model: ModelCalled | None = None
     calls: dict[str, int] = field(default_factory=dict)
     jobs: dict[str, str] = field(default_factory=dict)
 
     def follow(self, entry: Written) -> None:
         """Apply the next entry."""
+        if entry.epoch != self.epoch:
+            self.epoch = entry.epoch
+            self.jobs.clear()
         event = entry.event
         match event:
             case ModelCalled():

@@ -98,7 +98,7 @@ def test_a_calm_run_is_unknown_because_no_kill_landed(tmp_path: Path, postgres_s
 
 
 def test_a_harness_that_fails_is_exit_3_with_the_evidence_kept(tmp_path: Path, postgres_source: PostgresSource) -> None:
-    mutant = "noeta.no_such_module:plant"
+    mutant = "sys:exit"  # no worker comes up
     done = subprocess.run(
         [sys.executable, "-m", "noeta", "cluster", "--runs-dir", str(tmp_path), "--mutant", mutant, "--seed", "5"],
         env={**os.environ, "NOETA_CLUSTER_TASKS": "3", "NOETA_CLUSTER_SECONDS": "10"},

@@ -59,10 +59,10 @@ def test_each_rule_is_seen_to_be_broken(bad: Cell, word: str) -> None:
 
 
 def test_what_is_at_once_is_not_what_waits_for_a_lease() -> None:
-    stalls = next(row for row in ROWS if row.name == "model stalls")
+    deaf = next(row for row in ROWS if row.name == "tool is deaf")
     after_grace = Cell(3.1, 1, "after its lease", 0)
 
-    assert broken(stalls, TERM, after_grace) == broken(stalls, INT, after_grace) == []
-    assert broken(stalls, TWICE, after_grace) != []
-    assert broken(stalls, KILL, replace(after_grace, exit_code=-signal.SIGKILL, seconds=0.1)) == []
-    assert stalls.told.seconds_max < 3 * LEASE_SECONDS
+    assert broken(deaf, TERM, after_grace) == broken(deaf, INT, after_grace) == []
+    assert broken(deaf, TWICE, after_grace) != []
+    assert broken(deaf, KILL, replace(after_grace, exit_code=-signal.SIGKILL, seconds=0.1)) == []
+    assert deaf.told.seconds_max < 3 * LEASE_SECONDS

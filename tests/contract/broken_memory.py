@@ -6,6 +6,7 @@ A bug of `tests/mutants/catalogue.py` is planted in copies of the modules, so th
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from types import FunctionType, ModuleType
 from typing import Final
@@ -33,8 +34,17 @@ def _in_memory(mutant: Mutant) -> bool:
     )
 
 
+RARE: Final = frozenset({"resume-fires-early"})
+"""Found too, but only after minutes: a kept row with a timer far ahead is seldom resumed. Asked about only where the
+examples are given (``NOETA_MODEL_EXAMPLES``)."""
+
 SEQUENTIAL: Final[tuple[Mutant, ...]] = tuple(
-    mutant for mutant in MUTANTS if mutant.where == "store" and _in_memory(mutant) and mutant.name not in RACES
+    mutant
+    for mutant in MUTANTS
+    if mutant.where == "store"
+    and _in_memory(mutant)
+    and mutant.name not in RACES
+    and (mutant.name not in RARE or "NOETA_MODEL_EXAMPLES" in os.environ)
 )
 """Bugs of the memory store that show in some sequence of calls."""
 

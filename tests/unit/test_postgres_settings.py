@@ -138,7 +138,7 @@ def test_the_worker_hands_on_what_it_is_told(monkeypatch: pytest.MonkeyPatch) ->
         raise BadInput("store", "stop here")
 
     monkeypatch.setattr("noeta.commands.worker.open_store", take)
-    worker = ["worker", "--store", "host=h", "--app", "x:y", "--concurrency", "3"]
+    worker = ["worker", "--store", "host=h", "--app", "tests.shutdown_matrix.app:make", "--concurrency", "3"]
 
     assert cli.run([*worker, "--pooled", "--statement-timeout", "20"]) == cli.BAD_USAGE
     assert told == {"schema": "noeta", "max_connections": 7, "pooled": True, "statement_timeout": 20.0}
@@ -153,4 +153,4 @@ def test_the_worker_refuses_a_statement_timeout_that_cannot_be(
     asked = ["worker", "--store", "host=h", "--app", "x:y", "--lease", "60", "--statement-timeout", seconds]
 
     assert cli.run(asked) == cli.BAD_USAGE
-    assert "statement_timeout" in capsys.readouterr().err
+    assert "--statement-timeout: " in capsys.readouterr().err

@@ -11,6 +11,7 @@ from noeta.core.events import (
     JobEnded,
     JobLost,
     JobStarted,
+    ModelCalled,
     NoticeGiven,
     StepAttemptAbandoned,
     TaskCancelled,
@@ -191,6 +192,27 @@ epoch 1, held by some worker
 epoch 2, held by some worker
   +3:20.700  12  job 2-2 is lost with the claim that ran it; the model is told
 """
+    )
+
+
+def test_a_job_is_lost_with_the_claim_that_ran_it_and_not_again_with_a_later_one() -> None:
+    """The claim after it may end before anybody writes of the loss."""
+    told_of = told(
+        (0, 0.0, CREATED),
+        (1, 0.5, asks(2, "Shell")),
+        (1, 0.5, ToolStarted("2-0", 1)),
+        (1, 0.6, ToolFinished("2-0", "started")),
+        (1, 0.6, JobStarted("2-0", "make all")),
+        (1, 0.6, CALLED),
+        (2, 9.0, StepAttemptAbandoned(6, texts.AUTO_REDRIVE)),
+        (2, 9.0, ModelCalled("h", 2)),
+        (3, 18.0, StepAttemptAbandoned(8, texts.AUTO_REDRIVE)),
+        (3, 18.0, JobLost("2-0")),
+    )
+
+    (line,) = [line for line in told_of.splitlines() if "was running" in line]
+    assert line == (
+        '    ~ job 2-0 ("make all") was running: lost with that claim, and the model was told so (under epoch 3)'
     )
 
 

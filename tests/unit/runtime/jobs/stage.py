@@ -25,7 +25,7 @@ from noeta.runtime.jobs import tree
 from noeta.runtime.jobs.table import JobTable
 from noeta.runtime.threads import ThreadWorld
 
-WAIT_SECONDS = 20.0 if os.environ.get("NOETA_MUTANT") else 60.0
+WAIT_SECONDS = 10.0 if os.environ.get("NOETA_MUTANT") else 60.0
 """For what comes in milliseconds, on a machine that is busy with other things; under a planted bug it may never come.
 """
 
