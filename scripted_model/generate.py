@@ -46,7 +46,9 @@ def workload(seed: int | str, tasks: int, profile: Profile | None = None, *, pre
 
 def _kinds(seed: int | str, tasks: int, profile: Profile) -> list[Kind]:
     stream = Stream(seed, "kinds")
-    every = list(profile.weights) if tasks >= len(profile.weights) else []
+    every = [kind for kind in profile.weights for _ in range(profile.at_least.get(kind, 1))]
+    if tasks < len(every):
+        every = []
     rest = [stream.weighted(profile.weights) for _ in range(tasks - len(every))]
     return stream.shuffled(every + rest)
 

@@ -148,14 +148,16 @@ DEFAULT_WEIGHTS: Final[Mapping[Kind, int]] = MappingProxyType(
 class Profile:
     """How a workload is drawn.
 
-    ``slow_leases``, ``think_leases`` and ``wait_leases`` (timers, and the time limits of other waits): from and to,
-    in leases. ``spread_leases``: tasks become due over this span. ``huge``: long texts have about a million
+    ``at_least``: how often a kind is there in any workload that has room for all of them; others are there once.
+    ``slow_leases``, ``think_leases`` and ``wait_leases`` (timers, and the time limits of other waits): from and to, in
+    leases. ``spread_leases``: tasks become due over this span. ``huge``: long texts have about a million
     characters instead of tens of thousands. ``group_members`` at the most, ``flood_events`` in all. ``shell_leases``:
     between two lines of a background shell. ``cron_seconds``: from and to, after how long a cron table is removed: it
     knows nothing finer than minutes.
     """
 
     weights: Mapping[Kind, int] = field(default_factory=lambda: DEFAULT_WEIGHTS)
+    at_least: Mapping[Kind, int] = field(default_factory=lambda: MappingProxyType({}))
     lease_seconds: float = 1.0
     retry_attempts: int = DEFAULT_MAX_ATTEMPTS
     slow_leases: tuple[float, float] = (0.2, 2.5)
@@ -175,6 +177,9 @@ class Profile:
             raise ValueError(f"retry_attempts: at least 2, or no failure can pass, found {self.retry_attempts}")
         if not self.weights or any(weight < 1 for weight in self.weights.values()):
             raise ValueError(f"weights: at least one kind, each at least 1, found {dict(self.weights)}")
+        for kind, times in self.at_least.items():
+            if kind not in self.weights or times < 1:
+                raise ValueError(f"at_least: at least 1, of a kind that has a weight, found {times} of {kind.value}")
         spans = (
             ("slow_leases", self.slow_leases),
             ("think_leases", self.think_leases),

@@ -79,6 +79,11 @@ STORM_WEIGHTS: Final[Mapping[Kind, int]] = MappingProxyType(
 model calls alone would push task after task into the bound of three, which excuses what it should test."""
 
 
+STORM_AT_LEAST: Final[Mapping[Kind, int]] = MappingProxyType({Kind.GROUP: 4, Kind.JOB: 4, Kind.JOB_WAKES: 6})
+"""What every run must show although much comes in its way: a turn that ends before its group is born, a worker that is
+struck before its shell has ended. Once each was not enough: three runs of twenty showed none."""
+
+
 @dataclass(frozen=True, slots=True)
 class StormProfile:
     """``required``: situations that every run of at least ``full_seconds`` and ``full_tasks`` must show, with how
@@ -105,6 +110,7 @@ class StormProfile:
         """The workload of a seed, and its reserve, whose ids begin with ``x``."""
         drawn = Profile(
             weights=self.weights,
+            at_least=STORM_AT_LEAST,
             lease_seconds=lease_seconds,
             retry_attempts=retry_attempts,
             slow_leases=self.slow_leases,

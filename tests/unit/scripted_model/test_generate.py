@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections import Counter
 from typing import get_args
 
 import pytest
@@ -214,3 +215,21 @@ def test_messages_become_due_in_order_and_when_the_task_is_where_they_belong() -
     assert not is_due(turn, row_of(Status.RUNNING), before_turn, posted)
     assert is_due(turn, row_of(Status.SUSPENDED), before_turn, posted)
     assert is_due(turn, row_of(Status.TERMINAL), before_turn, posted)
+
+
+def test_a_kind_is_there_as_often_as_it_is_asked_for() -> None:
+    often = Profile(at_least={Kind.GROUP: 4, Kind.JOB: 3})
+    least = len(often.weights) + 3 + 2
+
+    drawn = Counter(task.kind for task in workload(7, least, often).tasks)
+    small = workload(7, least - 1, often)
+
+    assert (drawn[Kind.GROUP], drawn[Kind.JOB]) == (4, 3)
+    assert set(drawn) == set(often.weights)
+    assert len(small.tasks) == least - 1, "without room for all of them, none is promised"
+
+
+@pytest.mark.parametrize("at_least", [{Kind.GROUP: 0}, {Kind.JOB: 1}])
+def test_what_cannot_be_there_so_often_is_refused(at_least: dict[Kind, int]) -> None:
+    with pytest.raises(ValueError, match="at_least"):
+        Profile(weights={Kind.GROUP: 1}, at_least=at_least)
