@@ -221,7 +221,7 @@ def test_a_kind_is_there_as_often_as_it_is_asked_for() -> None:
     often = Profile(at_least={Kind.GROUP: 4, Kind.JOB: 3})
     least = len(often.weights) + 3 + 2
 
-    drawn = Counter(task.kind for task in workload(7, least, often).tasks)
+    drawn = Counter(Kind(task.script.kind) for task in workload(7, least, often).tasks)
     small = workload(7, least - 1, often)
 
     assert (drawn[Kind.GROUP], drawn[Kind.JOB]) == (4, 3)
