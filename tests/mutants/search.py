@@ -70,7 +70,9 @@ def main(arguments: Sequence[str]) -> int:
                 RESULTS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
                 print(line(name, cells), flush=True)
     else:
-        print("\n".join(line(name, found["bugs"][name]) for name in names))
+        missing = [name for name in names if name not in found["bugs"]]
+        names = [name for name in names if name in found["bugs"]]
+        print("\n".join([line(name, found["bugs"][name]) for name in names] + [f"{name}: no row" for name in missing]))
     told = list(judged({name: found["bugs"][name] for name in names}))
     print("\n".join(told))
     return 1 if any(text.startswith("NOT") for text in told) else 0
