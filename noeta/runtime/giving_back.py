@@ -44,7 +44,14 @@ def give_back(process: Process, dispatcher: Dispatcher, leases: Sequence[Lease],
         return lambda: stopped.update({lease.held.key: process.stop_jobs(lease.held)})
 
     # At once: each may take the whole grace of a shell that ignores SIGTERM.
-    for spawned in [process.world.spawn(f"stop the jobs of {lease.task_id}", stop(lease)) for lease in leases]:
+    stopping = []
+    for lease in leases:
+        try:
+            stopping.append(process.world.spawn(f"stop the jobs of {lease.task_id}", stop(lease)))
+        except Exception as error:  # no thread to be had, say: one after the other, then
+            process.trouble.failed("stopping jobs side by side", error)
+            stop(lease)()
+    for spawned in stopping:
         spawned.done.wait()
     all_given_back = True
     for lease in leases:

@@ -396,15 +396,17 @@ class WorkerLoop:
     def _attend(self) -> None:
         """See to one kept task that no loop has had time for, while this one waits for its own step."""
         lease = self._process.kept.take_unheard()
-        if lease is not None:
-            self._do_beside(f"attend {lease.task_id}", lambda: self._see_to(lease))
+        if lease is not None and not self._do_beside(f"attend {lease.task_id}", lambda: self._see_to(lease)):
+            self._process.kept.put(lease, pause=RESUME_PAUSE_SECONDS)
 
     def _see_to(self, lease: Lease) -> None:
         """End a kept task that is to end; release one that nothing is alive for: who has time may claim it."""
         held = lease.held
         if held.ordered_at is None or held.lost is not None:
-            give_back(self._process, self._dispatcher, [lease], None)
+            is_given_back = give_back(self._process, self._dispatcher, [lease], None)
+            self._left_to_lease |= self._stop.is_set() and not is_given_back
             return
+        outcome: WorkerOutcome | None = None
         try:
             if self._ask("resuming a task", lambda: self._dispatcher.resume(lease)) is not None:
                 held.resumed()
@@ -414,6 +416,7 @@ class WorkerLoop:
                     self._give_back(lease)
         finally:
             self._rests(lease, pause=RESUME_PAUSE_SECONDS)
+            self._left_to_lease |= self._stop.is_set() and outcome is None and not held.kept
 
     def _rests(self, lease: Lease, *, pause: float = 0.0) -> None:
         """Keep the claim of a task that rests with something alive; renew every other no longer."""
@@ -426,10 +429,16 @@ class WorkerLoop:
         leases = self._process.kept.take_all()
         self._left_to_lease |= not give_back(self._process, self._dispatcher, leases, self._left_of_grace() or 0.0)
 
-    def _do_beside(self, name: str, what: Callable[[], None]) -> None:
-        """On an activity of its own, which the loop's end waits for."""
+    def _do_beside(self, name: str, what: Callable[[], None]) -> bool:
+        """On an activity of its own, which the loop's end waits for; whether one could be had. If not, the step that
+        this loop waits for is none the worse."""
         self._beside = [spawned for spawned in self._beside if not spawned.done.is_set()]
-        self._beside.append(self._world.spawn(name, what))
+        try:
+            self._beside.append(self._world.spawn(name, what))
+        except Exception as error:
+            self._process.trouble.failed(f"to {name}", error)
+            return False
+        return True
 
     # -- helpers -------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from noeta.core.model import ModelReply, ModelRequest
 from noeta.core.task import Status
 from noeta.core.tool import ToolContext
 from noeta.core.wake import ControlReceived, HumanResponseReceived
-from noeta.runtime.kept import UNHEARD_SECONDS
+from noeta.runtime.kept import RESUME_PAUSE_SECONDS, UNHEARD_SECONDS
 from noeta.runtime.process import Process
 from noeta.runtime.service import ReleasingLoop
 from noeta.runtime.threads import ThreadWorld
@@ -131,6 +131,65 @@ def test_a_busy_worker_gives_back_what_nothing_is_alive_for_any_more() -> None:
         scene.until(Status.PENDING, "the release of the kept task")
 
         assert scene.events()[-1] == ENDED
+
+
+def test_a_step_is_none_the_worse_if_no_activity_can_be_had_for_a_kept_task() -> None:
+    """It is seen to once there is one. Keeps: never-stuck."""
+    scene = Busy()
+    spawn, refused = scene.host.world.spawn, threading.Event()
+
+    def none_to_be_had(name: str, run: Any) -> Any:
+        if name.startswith("attend") and not refused.is_set():
+            refused.set()
+            raise RuntimeError("planted: can't start new thread")
+        return spawn(name, run)
+
+    scene.loop._world.spawn = none_to_be_had  # type: ignore[method-assign]
+    with scene.in_its_step():
+        scene.memory.post("t", ControlReceived("cancel", "enough"), "order")
+        scene.beat()
+        wait_until(refused, "the activity that could not be had")
+        kept = scene.loop._process.kept
+        stage.wait_until(lambda: bool(kept), "the kept task's return")
+        scene.seconds += RESUME_PAUSE_SECONDS
+        kept.take_unheard()
+        scene.seconds += UNHEARD_SECONDS
+
+        scene.until(Status.TERMINAL, "the end of the cancelled task")
+
+    assert scene.memory.task("s").fail_attempts == 0
+
+
+def test_kept_claims_are_given_back_also_where_no_activity_can_be_had() -> None:
+    scene = Busy()
+
+    def none_to_be_had(name: str, run: Any) -> Any:
+        raise RuntimeError("planted: can't start new thread")
+
+    scene.loop._process.world.spawn = none_to_be_had  # type: ignore[method-assign]
+    scene.loop.stop()
+
+    scene.loop.run_forever()
+
+    assert (scene.memory.task("t").status, scene.loop.left_to_lease) == (Status.PENDING, False)
+
+
+def test_an_order_that_could_not_be_obeyed_during_a_stop_is_said_to_be_left() -> None:
+    scene = Busy()
+    (lease,) = scene.loop._process.kept.take_all()
+    scene.memory.post("t", ControlReceived("cancel", "enough"), "order")
+    scene.loop._process._keeper.beat()
+    lease.held.order()
+
+    def away(*args: Any) -> Any:
+        raise StoreUnavailable("planted: away")
+
+    scene.memory.append = away  # type: ignore[method-assign, assignment]
+    scene.loop.stop()
+    scene.loop._see_to(lease)
+
+    assert scene.memory.task("t").status is Status.RUNNING
+    assert scene.loop.left_to_lease
 
 
 def test_a_live_job_is_not_stopped_for_a_message_that_no_loop_has_time_for() -> None:
