@@ -1,4 +1,4 @@
-"""What is no cron table, no zone and no instant is refused: by the field that is wrong, its range and what was found."""
+"""What is no cron table, no zone and no instant is refused by name: the field, its range and what was found."""
 
 from __future__ import annotations
 
